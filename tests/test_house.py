@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from cpplan.model.doors import DOORS as BEHIND
@@ -39,15 +40,16 @@ CHECKER_KNOWS = {"model", "program", "runtime", "verification"}
 
 # A function named in a table, which is imported on first use.
 FUNCTION = re.compile(r"cpplan(\.\w+)+:\w+")
-# The one module that may name functions of rooms above its own, as text: what plans and graphs
-# themselves offer is done up there.
+# The one module that may name functions of rooms above its own, as text: what plans, programs and
+# graphs themselves offer is done up there.
 DOORS = "cpplan.model.doors"
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
+def imported(tree: ast.AST, *, named: bool = True) -> Iterator[str]:
     """Names that a module imports, also inside functions; not those for type checkers alone.
 
-    Functions that are named as text, ``"module:function"``, are imported, too.
+    Functions that are named as text, ``"module:function"``, are imported, too, unless ``named`` is
+    false.
     """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -57,23 +59,32 @@ def imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             yield from (f"{node.module}.{name.name}" for name in node.names)
-        elif isinstance(node, ast.Constant) and FUNCTION.fullmatch(str(node.value)):
+        elif named and isinstance(node, ast.Constant) and FUNCTION.fullmatch(str(node.value)):
             yield node.value.replace(":", ".")
-        yield from imported(node)
+        yield from imported(node, named=named)
 
 
 @cache
-def arrows() -> tuple[tuple[str, str], ...]:
+def trees() -> dict[str, ast.AST]:
+    """Module -> its syntax, of the package and the formulations."""
+    found = {}
+    for folder in ("cpplan", "formulations"):
+        for path in sorted((ROOT / folder).glob("**/*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            if module not in ("cpplan.__init__", "cpplan.__main__"):
+                found[module.removesuffix(".__init__")] = ast.parse(path.read_text("utf-8"))
+    return found
+
+
+@cache
+def arrows(*, named: bool = True) -> list[tuple[str, str]]:
     """Importing module, and what it imports of the project; the door of the package is no room."""
-    return tuple(
-        (module.removesuffix(".__init__"), name)
-        for folder in ("cpplan", "formulations")
-        for path in sorted((ROOT / folder).glob("**/*.py"))
-        if (module := ".".join(path.relative_to(ROOT).with_suffix("").parts))
-        not in ("cpplan.__init__", "cpplan.__main__")
-        for name in imported(ast.parse(path.read_text("utf-8")))
+    return [
+        (module, name)
+        for module, tree in trees().items()
+        for name in imported(tree, named=named)
         if name.split(".")[0] in ("cpplan", "formulations", "ortools")
-    )
+    ]
 
 
 def room_of(name: str) -> str | None:
@@ -101,6 +112,15 @@ def test_no_import_runs_upwards() -> None:
         and importer != DOORS
     }
     assert upwards == KNOWN_UPWARDS
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    found: dict[str, set[str]] = {module: set() for module in trees()}
+    for importer, name in arrows(named=False):
+        # A module, or something in one.
+        found[importer].add(name if name in found else name.rpartition(".")[0])
+    order = list(TopologicalSorter(found).static_order())
+    assert order.index("cpplan.model.errors") < order.index("cpplan.model.graph")
 
 
 def test_every_door_leads_to_a_function() -> None:

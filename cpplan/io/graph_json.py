@@ -139,7 +139,7 @@ def _compact(value: Any) -> str:
 # Of ops, what holds more than names and numbers.
 _NESTED: dict[str, Writer] = {
     "bodies": lambda bodies: list(map(_graph_values, bodies)),
-    "axes": lambda axes: list(map(_axis_values, axes)),
+    "axes": lambda axes: list(map(axis_to_dict, axes)),
 }
 
 
@@ -188,7 +188,15 @@ def _op_values(op: Op, symbols: Symbols | None) -> dict[str, Any]:
     return values
 
 
-def _axis_values(axis: Axis) -> dict[str, Any]:
+def axis_to_dict(axis: Axis) -> dict[str, Any]:
+    """The axis as plain values; what has its default value is left out.
+
+    Examples
+    --------
+    >>> from cpplan.model.axes import Window
+    >>> axis_to_dict(Axis("rows", 4, (Window("x", 0, stride=2),)))["windows"]
+    [{'tensor': 'x', 'axis': 0, 'stride': 2}]
+    """
     return changed_fields(axis, own={"windows": lambda found: list(map(changed_fields, found))})
 
 

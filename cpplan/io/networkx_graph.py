@@ -27,17 +27,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpplan.io.graph_json import graph_from_dict, graph_to_dict
+from cpplan.io.graph_fields import json_fields
+from cpplan.io.graph_json import axis_to_dict, graph_from_dict, graph_to_dict
+from cpplan.model.axes import Axis
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph, Placement
+from cpplan.model.graph import Graph, Op, Placement, Tensor
 from cpplan.model.printable import quote
 from cpplan.model.symbols import Symbols
 
 if TYPE_CHECKING:
     import networkx
 
-_TENSOR = ("size", "shape", "dtype", "kind", "alignment", "pools")
-_OP = ("kind", "cost", "recomputable", "in_place", "placements", "sequence")
 _PLAIN_OP = ("kind", "cost", "recomputable", "sequence")
 _RESULT = ("size", "shape", "dtype", "alignment")
 # Role of an edge -> the field of the op that lists it.
@@ -48,6 +48,9 @@ _FIELDS = {
     "control": "after",
 }
 _WRITES = ("output", "workspace")
+# Attributes of nodes: all fields but the name and those that edges tell.
+_TENSOR = tuple(name for name in json_fields(Tensor) if name not in ("name", "view_of"))
+_OP = tuple(name for name in json_fields(Op) if name not in ("name", *_FIELDS.values()))
 
 
 def to_networkx(graph: Graph) -> networkx.DiGraph:
@@ -74,7 +77,7 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
             fields["shape"], fields["size"] = tuple(map(_expression, shape)), None
         digraph.add_node(("tensor", tensor.name), node="tensor", **fields)
     for op in graph.ops:
-        fields = {key: getattr(op, key) for key in (*_OP, "bodies")}
+        fields = {key: getattr(op, key) for key in _OP}
         fields["placements"] = tuple(
             Placement(part, whole, _expression(symbols.placements.get((op.name, part, whole), at)))
             for part, whole, at in op.placements
@@ -171,7 +174,7 @@ def _from_both(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
         if what == "tensor":
             tensors[node] = {"name": node[1], **_plain(values, _TENSOR)}
         else:
-            ops[node] = {"name": node[1], **_plain(values, _OP), "bodies": _bodies(node, values)}
+            ops[node] = {"name": node[1], **_plain(values, _OP), **_nested(node, values)}
     places: dict[tuple[Any, str], list[tuple[int, str]]] = defaultdict(list)
     for source, target, values in digraph.edges(data=True):
         role = values.get("role")
@@ -265,11 +268,15 @@ def _has_size(values: Mapping[str, Any]) -> bool:
     return values.get("size") is not None or values.get("shape") is not None
 
 
-def _bodies(node: Any, values: Mapping[str, Any]) -> _Rows:
-    bodies = values.get("bodies", ())
-    if not isinstance(bodies, Iterable) or not all(isinstance(body, Graph) for body in bodies):
-        raise InputError(f"node {node!r}: bodies must be a list of cpplan.Graph")
-    return [graph_to_dict(body) for body in bodies]
+def _nested(node: Any, values: Mapping[str, Any]) -> dict[str, _Rows]:
+    """Bodies and axes, which attributes hold as objects."""
+    found = {}
+    for key, kind, write in (("bodies", Graph, graph_to_dict), ("axes", Axis, axis_to_dict)):
+        items = values.get(key, ())
+        if not isinstance(items, Iterable) or not all(isinstance(item, kind) for item in items):
+            raise InputError(f"node {node!r}: {key} must be a list of cpplan.{kind.__name__}")
+        found[key] = [write(item) for item in items]
+    return found
 
 
 def _plain(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:

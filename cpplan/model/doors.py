@@ -1,8 +1,8 @@
-"""Table of methods of data whose work is done by functions in rooms above this one.
+"""Table of methods of data whose work is done by functions of modules above it.
 
-A plan is data; functions in rooms above read, write, bind and explain it. The few methods that
-users call on the data itself are listed here, each with the name of its function, which is imported
-at the first call. No other module names rooms above its own.
+Graphs, programs and plans are data; functions of modules above read, write, bind and explain them.
+The few methods that users call on the data itself are listed here, each with the name of its
+function, which is imported at the first call. No other module names rooms above its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ DOORS = {
     "Plan.load": "cpplan.io.plan_json:load_plan",
     "Plan.report": "cpplan.report.html.plan_report:write_plan_report",
     "Plan.save": "cpplan.io.plan_json:save_plan",
+    "Program.__str__": "cpplan.program.text.printer:format_program",
+    "Program.live_bytes": "cpplan.program.liveness:live_bytes",
+    "Program.parse": "cpplan.program.text.parser:parse_program",
+    "Program.used_memory": "cpplan.program.used_memory:find_used_memory",
     "SizesPlan.load": "cpplan.io.sizes_json:load_sizes",
     "SizesPlan.save": "cpplan.io.sizes_json:save_sizes",
 }

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cpplan.model.answers import Answer
 from cpplan.model.axes import Axis
@@ -28,7 +28,7 @@ from cpplan.model.graph_checks import (
 )
 from cpplan.model.names import check_name, tuple_of
 from cpplan.model.printable import quote
-from cpplan.model.tensor import LIMIT, Tensor, read_count
+from cpplan.model.tensor import LIMIT, Placement, Tensor, read_count
 
 if TYPE_CHECKING:
     from cpplan.model.symbols import Symbols
@@ -40,18 +40,6 @@ _MOST_COST = 1e300
 _NAMES = frozenset({str})
 # Pairs in place above which they are looked up in sets.
 _MANY_PAIRS = 8
-
-
-class Placement(NamedTuple):
-    """A copy that an op makes of all bytes of ``part``, to or from byte ``offset`` of ``whole``.
-
-    One is an input of the op, the other an output: an input of a concatenation within its output,
-    an output of a split within its input. If they lie so in the arena, there is nothing to copy.
-    """
-
-    part: str
-    whole: str
-    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

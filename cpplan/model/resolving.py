@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Op, Placement
 from cpplan.model.shapes import Dim, Range
 from cpplan.model.symbols import Extents, Symbols, tensor_bytes, upper_bound
-from cpplan.model.tensor import Tensor
+from cpplan.model.tensor import Placement, Tensor
+
+if TYPE_CHECKING:
+    from cpplan.model.graph import Op
 
 # Values of the variables of one extent.
 MOST_TRIED = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.model.dtypes import tensor_bytes
 from cpplan.model.errors import InputError
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 # An address plus a size must fit into 64 bits.
 LIMIT = 2**62
 KINDS = ("input", "output", "constant", "intermediate", "workspace")
+
+
+class Placement(NamedTuple):
+    """A copy that an op makes of all bytes of ``part``, to or from byte ``offset`` of ``whole``.
+
+    One is an input of the op, the other an output: an input of a concatenation within its output,
+    an output of a split within its input. If they lie so in the arena, there is nothing to copy.
+    """
+
+    part: str
+    whole: str
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.model.costs import sum_costs
 from cpplan.model.dependencies import explain
+from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.names import tuple_of
@@ -114,10 +115,8 @@ class Program:
 
     def live_bytes(self) -> Ints:
         """Bytes live at every step, boundary tensors included (see ``Residency``)."""
-        from cpplan.program.liveness import to_problem
-
-        live: Ints = to_problem(self).live_bytes()
-        return live[: self.starts[-1]]
+        live: Ints = open_door("Program.live_bytes")(self)
+        return live
 
     def used_memory(self, *, workspaces: bool = False) -> UsedMemory:
         """Bytes live at every binding, and those of the graph's inputs and outputs.
@@ -133,14 +132,11 @@ class Program:
         >>> used.per_op, used.io
         ({'a': (12,)}, 12)
         """
-        from cpplan.program.used_memory import find_used_memory
-
-        return find_used_memory(self, workspaces=workspaces)
+        used: UsedMemory = open_door("Program.used_memory")(self, workspaces=workspaces)
+        return used
 
     def __str__(self) -> str:
-        from cpplan.program.text.printer import format_program
-
-        return format_program(self)
+        return str(open_door("Program.__str__")(self))
 
     @classmethod
     def parse(cls, text: str) -> Program:
@@ -151,9 +147,8 @@ class Program:
         InputError
             Names the line and what was expected there.
         """
-        from cpplan.program.text.parser import parse_program
-
-        return parse_program(text)
+        program: Program = open_door("Program.parse")(text)
+        return program
 
 
 def runs_once(program: Program) -> bool:

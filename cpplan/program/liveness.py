@@ -90,6 +90,20 @@ def to_problem(
     )
 
 
+def live_bytes(program: Program) -> Ints:
+    """Bytes live at every step, shape ``(steps,)``, boundary tensors included.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> graph = Graph("g", (Tensor("y", 4, kind="output"),), (Op("a", outputs=("y",)),))
+    >>> live_bytes(Program(graph, (0,))).tolist()
+    [4]
+    """
+    live: Ints = to_problem(program).live_bytes()
+    return live[: program.starts[-1]]
+
+
 def _in_bulk(program: Program, residency: Residency) -> Problem:
     """The problem of a program in which every storage has one interval, from all accesses at once.
 

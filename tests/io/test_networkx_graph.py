@@ -9,6 +9,7 @@ from hypothesis import given
 from support.random_graphs import graphs
 
 from cpplan.io.networkx_graph import from_networkx, to_networkx
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.program.anf import to_anf
@@ -17,6 +18,20 @@ from cpplan.program.anf import to_anf
 @given(graphs())
 def test_any_graph_comes_back_the_same(graph):
     assert from_networkx(to_networkx(graph)) == graph
+
+
+def test_axes_come_back_the_same():
+    rows = Axis("rows", 8, (Window("x", 0, size=3, offset=-1), Window("y", 0)))
+    tensors = (
+        Tensor("x", shape=(8,), dtype="int8", kind="input"),
+        Tensor("y", shape=(8,), dtype="int8", kind="output"),
+    )
+    graph = Graph("g", tensors, (Op("f", "f", ("x",), ("y",), axes=(rows,)),))
+    digraph = to_networkx(graph)
+    assert from_networkx(digraph) == graph
+    digraph.nodes["op", "f"]["axes"] = ["rows"]
+    with pytest.raises(InputError, match=r"axes must be a list of cpplan\.Axis"):
+        from_networkx(digraph)
 
 
 def test_nodes_with_sizes_are_ops_with_one_result():
