@@ -114,6 +114,16 @@ class RematTuning:
         Variables of Checkmate's mixed-integer program at most.
     most_retentions
         Retentions up to which they are separated.
+    lp_threshold
+        Part of a storage that the linear relaxation keeps, from which on it is retained.
+    lp_step
+        Part of the limit by which it is lowered at a time for rounding; Checkmate lowers it once,
+        by a tenth.
+    segments_growth
+        Ratio of one number of segments of checkpoints to the next that is tried.
+    long_start
+        Runs of a start, as a multiple of the units, above which local search begins with its order
+        alone.
     """
 
     schedule_share: float = 0.3
@@ -165,6 +175,10 @@ class RematTuning:
     lp_variables: int = 200_000
     milp_variables: int = 60_000
     most_retentions: int = 6000
+    lp_threshold: float = 0.5
+    lp_step: float = 0.1
+    segments_growth: float = 1.25
+    long_start: float = 1.2
 
 
 def active() -> RematTuning:

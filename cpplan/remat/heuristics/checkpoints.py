@@ -15,10 +15,8 @@ import numpy as np
 
 from cpplan.ordering.bounds import topological_order
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
-
-# Ratio of one number of segments to the next that is tried.
-_RATIO = 1.25
 
 
 def checkpoint(
@@ -56,10 +54,10 @@ def checkpoint(
     units = given_order(problem) if order is None else tuple(order)
     parts = _Parts(problem, units)
     counts = {parts.root}
-    count = 1.0
+    count, growth = 1.0, active().segments_growth
     while count <= len(units):
         counts.add(int(count))
-        count = max(count + 1, count * _RATIO)
+        count = max(count + 1, count * growth)
     best: tuple[int, ...] | None = None
     cost: int | float = math.inf
     for segments in sorted(counts):

@@ -17,10 +17,6 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 if TYPE_CHECKING:
     from formulations.checkmate import CheckmateModel
 
-# A storage is retained if the relaxation keeps at least so much of it.
-THRESHOLD = 0.5
-# By how much the limit is lowered at a time; the paper lowers it once, by a tenth.
-MARGIN = 0.1
 # Iterations times rows in a second, about; counted where time is deterministic.
 _RATE = 3e8
 
@@ -64,22 +60,23 @@ def round_relaxation(
     units = tuple(order)
     if problem.peak(units) <= limit:
         return units
-    if not units or count_variables(problem, units) > active().lp_variables:
+    tuning = active()
+    if not units or count_variables(problem, units) > tuning.lp_variables:
         return None
     relaxation = build(problem, memory_limit=limit, order=units, relaxed=True)
     best: tuple[int, ...] | None = None
-    for tenths in range(round(1 / MARGIN)):
-        relaxation.lower_limit(limit * (1 - MARGIN * tenths))
+    for steps in range(round(1 / tuning.lp_step)):
+        relaxation.lower_limit(limit * (1 - tuning.lp_step * steps))
         try:
             solved = solve_relaxation(relaxation, deadline)
         except TimeUpError:
-            if not tenths:
+            if not steps:
                 raise
             break
         if not solved:
             break
         retained = [
-            {t for t, stay in retained.items() if stay.solution_value() >= THRESHOLD}
+            {t for t, stay in retained.items() if stay.solution_value() >= tuning.lp_threshold}
             for retained in relaxation.retained
         ]
         schedule = complete(problem, units, retained)

@@ -19,6 +19,7 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -29,8 +30,6 @@ ONCE = "every op once"
 _CALL = 1e6
 # Moves of the first round for each position of the start, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 300_000
-# A start so many times as long as the units are many is first left for its order.
-_MUCH = 1.2
 # Without a time limit, no more positions are looked at.
 _MOST_WORK = 1e10
 # Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
@@ -105,7 +104,7 @@ def search_schedules(
     if left is None:
         left = min(_MOST * len(schedule), int(_MOST_WORK / len(schedule)))
     size = _FIRST * len(problem)
-    anew = len(schedule) > _MUCH * len(problem)
+    anew = len(schedule) > active().long_start * len(problem)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= target:
             break
