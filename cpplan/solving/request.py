@@ -325,10 +325,8 @@ search
                     "cost_limit limits what runs again: it needs remat=True or split=True"
                 )
             return
-        if self.remat and self.split:
-            raise InputError(
-                "split=True chooses itself which halos are computed again: leave remat out"
-            )
+        if self.spill and self.remat and self.split:
+            raise InputError("spill=True goes with remat=True or with split=True, not with both")
         if self.spill and self.remat:
             return
         asked = "remat=True" if self.remat else "split=True"

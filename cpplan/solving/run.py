@@ -32,6 +32,7 @@ from cpplan.solving.joint import improve_jointly, joint_problem
 from cpplan.solving.relaxed_bound import RelaxedBound
 from cpplan.solving.request import Request
 from cpplan.solving.tuning import SolvingTuning
+from cpplan.splitting.tuning import SplittingTuning
 
 if TYPE_CHECKING:
     from cpplan.ordering.solve import OrderSearch
@@ -207,14 +208,41 @@ class Run:
     def split(self, source: Program | Problem) -> Split:
         """The fewest bytes within a limit on the cost, or the least cost within the limit."""
         search, limit = self.split_search(source), self.limit
+        again = self.request.remat and search.unsplit.packed.peak > search.least.bytes
+        share = self.budget.tuned(SplittingTuning).once_share
+        once: Split | None = None
+        if again:
+            once = replace(search.smallest(1.0, self.deadline.share(share)), limit=limit)
+        deadline = self.deadline.share(share) if again else self.deadline
         if limit is not None and self.request.cost_limit is None:
-            return search.cheapest(limit, self.deadline)
-        return replace(search.smallest(self.request.cost_limit or 1.0, self.deadline), limit=limit)
+            found = search.cheapest(limit, deadline)
+        else:
+            found = search.smallest(self.request.cost_limit or 1.0, deadline, once)
+        found = replace(found, limit=limit)
+        return found if once is None else self._better(found, self._pieces_again(once))
+
+    def _pieces_again(self, once: Split) -> Split:
+        """The schedule that runs pieces again, of those that a split runs once."""
+        program = once.packed.source
+        assert isinstance(program, Program)
+        order = tuple(dict.fromkeys(program.order))
+        packed = self.rematerialize(Program(program.graph, order)).packed
+        assert isinstance(packed.source, Program)
+        return replace(once, packed=packed, cost=packed.source.cost)
+
+    def _better(self, one: Split, other: Split) -> Split:
+        """Of two splits the one of fewer bytes; of two within the limit, that of less cost."""
+        limit = self.limit if self.request.cost_limit is None else None
+
+        def value(split: Split) -> tuple[float, float]:
+            bytes_over = max(split.packed.peak, limit or 0)
+            return bytes_over, split.cost if limit is not None else split.packed.peak
+
+        return min(one, other, key=value)
 
     def split_search(self, source: Program | Problem) -> SplitSearch:
         """The search for pieces, which has planned the program without any."""
         from cpplan.splitting.solve import SplitSearch
-        from cpplan.splitting.tuning import SplittingTuning
 
         if not isinstance(source, Program):
             raise InputError("split=True needs a graph: a bare problem has no ops to split")

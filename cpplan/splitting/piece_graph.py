@@ -34,7 +34,8 @@ in the pieces before and with it, the costs of these add up to ``cost * w // n``
 where it is a float), so that those of all add up to the op's.
 
 *What carries over.* A piece has copies of all the op's workspaces, whole (``ws[0:8]``); runs after
-all pieces of what the op runs after; and has those in-place pairs and placements whose bands
+all pieces of what the op runs after, unless both are cut and it reads what that writes, when bands
+say so; and has those in-place pairs and placements whose bands
 correspond. Ops with bodies, and those of a sequence, have no pieces.
 """
 
@@ -302,7 +303,12 @@ class _Splitter:
         ops: list[Op] = []
         source: dict[str, str] = {}
         for op in self._graph.ops:
-            after = tuple(name for other in op.after for name in names[other].values())
+            after = tuple(
+                name
+                for other in op.after
+                if not self._is_followed_by_bands(other, op)
+                for name in names[other].values()
+            )
             if op.name not in self._axes:
                 ops.append(self._whole(op, after))
             else:
@@ -316,6 +322,11 @@ class _Splitter:
         part = {band: (name, box) for name, found in all_bands.items() for band, box in found}
         part |= {name: part[band] for name, band in self._sums.items() if band in part}
         return PieceGraph(graph, self._given, names, all_bands, source, part)
+
+    def _is_followed_by_bands(self, other: str, op: Op) -> bool:
+        """True if both ops are cut, and one reads what the other writes."""
+        cut = other in self._axes and op.name in self._axes
+        return cut and not set(self._graph.op[other].outputs).isdisjoint(op.inputs)
 
     def _band(self, tensor: Tensor, name: str, box: Box) -> Tensor:
         """The band of a tensor; of a view, a view of the band of its storage."""

@@ -129,6 +129,13 @@ class Region:
                 if self.writers[here] >= 0 or self.readers[here] or first[m] < start:
                     self.in_turn = False
                 self.writers[here] = k
+        names = {op.name: op for op in self.ops}
+        # Nor what runs after an op that writes nothing it reads: pieces run in another order.
+        self.in_turn &= not any(
+            other in names and set(names[other].outputs).isdisjoint(op.inputs)
+            for op in self.ops
+            for other in op.after
+        )
         self._families: dict[str, _Family | None] = {}
         self._whole = _Family([None] * len(self.ops), {})
         self._cascades: dict[str | None, _Cascade] = {}

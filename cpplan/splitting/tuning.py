@@ -35,6 +35,9 @@ class SplittingTuning:
         this order: few large buffers leave fewer holes.
     levels
         Pairs of peak and cost for each of these multiples.
+    once_share
+        Of the time left, if pieces may run again, for those that run once, and then for those whose
+        halos do.
     packing_share
         Of the time left, for each packing, if it needs no more.
     limit_share
@@ -54,6 +57,7 @@ class SplittingTuning:
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
     looser: tuple[float, ...] = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
     levels: int = 4
+    once_share: float = 0.4
     packing_share: float = 0.03
     limit_share: float = 0.35
     slower: float = 15.0

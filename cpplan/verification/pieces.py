@@ -137,6 +137,8 @@ class _Making:
         names: list[str] = []
         for other in op.after:
             each = self.cut.get(other)
+            if each is not None and op.name in self.cut and set(each.op.outputs) & set(op.inputs):
+                continue  # each piece reads bands that the other's pieces write
             names += [other] if each is None else [each.name(work) for work in each.works()]
         return tuple(names)
 

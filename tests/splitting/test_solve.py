@@ -147,7 +147,6 @@ def test_a_peak_that_cannot_be_split_stays_as_it_is() -> None:
         ({"capacity": 100}, "split=True needs either a memory_limit or a cost_limit"),
         ({"memory_limit": 100, "cost_limit": 2}, "split=True needs either"),
         ({"pools": [cpplan.Pool("a"), cpplan.Pool("b")]}, "split=True plans one pool"),
-        ({"remat": True, "cost_limit": 2}, "split=True chooses itself which halos"),
         ({"order": "search", "first": ["conv0"]}, "cannot be combined with first and last"),
     ],
 )
@@ -225,3 +224,23 @@ def test_tiles_keep_their_halos_both_ways() -> None:
     assert plan.peak < 3 * 128
     tiled = next(cut for cut in plan.pieces if cut.op == "conv0")
     assert sorted(tiled.axes) == ["columns", "rows"]
+
+
+@pytest.mark.slow
+def test_pieces_may_run_again() -> None:
+    net = Network()
+    skip = net.conv(net.conv(net.image(16, 4, 1), 16), 8)
+    x = net.conv(skip, 1)
+    # Each row of it needs all rows of what it reads.
+    x = net.conv(x, 4, taps=31, padding=15)
+    graph = net.graph("net", net.conv(net.add(net.conv(x, 8), skip), 1))
+    asked = {"inputs": "keep", "split": True, "remat": True, "time_limit": 15}
+    joint = cpplan.solve(graph, cost_limit=1.5, **asked)  # type: ignore[arg-type]
+    remat = cpplan.solve(graph, inputs="keep", remat=True, cost_limit=1.5, time_limit=3)
+    assert joint.peak < remat.peak
+    assert joint.pieces
+    assert joint.cost <= 1.5 * joint.base_cost
+    check(graph, joint)
+    within = cpplan.solve(graph, memory_limit=remat.peak - 1, **asked)  # type: ignore[arg-type]
+    assert within.peak < remat.peak
+    check(graph, within)

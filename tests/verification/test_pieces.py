@@ -227,3 +227,15 @@ def test_a_wrong_cut_is_named(entry: Pieces, message: str) -> None:
     net.conv(net.image(8, 4, 2), 4)
     with pytest.raises(VerificationError, match=message):
         graph_of_pieces(net.graph(), [entry])
+
+
+def test_pieces_of_an_op_in_place_wait_for_their_bands_alone() -> None:
+    net = Network()
+    y = net.relu_over(net.conv(net.image(8, 4, 2), 4))
+    net.ops[-1] = replace(net.ops[-1], after=("conv0",))
+    net.conv(y, 2)
+    graph = net.graph()
+    cuts = [Pieces(name, ("rows",), ((4,),)) for name in ("conv0", "relu_1")]
+    for found in (split_graph(graph, cuts).graph, graph_of_pieces(graph, cuts)):
+        assert found.op["relu_1[0:4]"].after == ()
+    assert cpplan.solve(graph, split=True, in_place=True, time_limit=5).pieces
