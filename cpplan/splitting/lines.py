@@ -146,9 +146,9 @@ def _add_views(graph: Graph, root: str, tensors: list[Tensor], found: Lines) -> 
         op, source = makers[name]
         # Line -> axis of the view, and the axis of the op.
         places[name], via[name] = {}, {}
-        line_at = {at: line for line, at in places[source].items()}
-        for axis, at_read, made in _tilings(graph, op, source, name):
-            line = line_at.get(at_read)
+        line_at = {own: line for line, own in places[source].items()}
+        for axis, at, made in _tilings(graph, op, source, name):
+            line = line_at.get(at)
             taken = line in places[name] or made in places[name].values()
             if line is not None and not taken:
                 places[name][line], via[name][line] = made, axis.name
