@@ -231,7 +231,7 @@ class Run:
         return replace(once, packed=packed, cost=packed.source.cost)
 
     def _better(self, one: Split, other: Split) -> Split:
-        """Of two splits the one of fewer bytes; of two within the limit, that of less cost."""
+        """The split of fewer bytes, or of less cost if both are within the limit."""
         limit = self.limit if self.request.cost_limit is None else None
 
         def value(split: Split) -> tuple[float, float]:

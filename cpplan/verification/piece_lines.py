@@ -1,4 +1,4 @@
-"""Where a tensor may be cut, with its views: found for the checker from each view back to its base.
+"""Axes along which tensors and their views may be cut, found from each view back to its base.
 
 An op that makes a view of all its source's bytes takes along an axis of the source if it has an
 axis whose steps divide both evenly. What is taken along by all views of a storage may be cut, at
