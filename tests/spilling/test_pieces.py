@@ -76,9 +76,10 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
         for t in read.tensors
     )
     graph = Graph("mobilenet_v2 int8", tensors, read.ops)
-    plans = [solved(graph, 128 << 10, in_place=True, split=cut) for cut in (False, True)]
-    moved = [plan.moved_bytes for plan in plans]
-    assert None not in moved
-    assert moved[1] < 0.6 * moved[0]
-    for plan in plans:
+    options = {"in_place": True, "deterministic": True}
+    whole, cut = (solved(graph, 128 << 10, split=split, **options) for split in (False, True))
+    assert whole.moved_bytes is not None
+    assert cut.moved_bytes is not None
+    assert cut.moved_bytes < 0.2 * whole.moved_bytes
+    for plan in (whole, cut):
         cpplan.simulate(graph, plan)

@@ -68,7 +68,8 @@ def test_a_plan_with_runs_and_moves_is_checked_and_survives_json(tmp_path) -> No
             cpplan.verify(graph, replace(plan, **changed))
 
 
-@pytest.mark.parametrize("seed", seeds(2, 4000))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(10, 4000))
 def test_both_together_take_no_longer_than_moves_alone(seed: int) -> None:
     case = random_spill_case(seed)
     case = replace(case, pools=(case.pools[0], replace(case.pools[1], **SPEED)))
@@ -82,7 +83,8 @@ def test_both_together_take_no_longer_than_moves_alone(seed: int) -> None:
     cpplan.simulate(case.graph, both)
 
 
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(5))
 def test_runs_and_moves_compute_the_same_bytes(seed: int) -> None:
     rng = random.Random(seed)
     names, lines = ["x"], []
