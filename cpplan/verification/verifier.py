@@ -278,7 +278,8 @@ class _Needs(NamedTuple):
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     program = planned_program(source, plan)
-    alone = tuple(plan.pools) == (Pool(),) and not plan.pieces
+    # Only the access trace can tell how many bytes are copied.
+    alone = tuple(plan.pools) == (Pool(),) and not plan.pieces and plan.copied_bytes is None
     if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
         return found
     accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))

@@ -121,3 +121,12 @@ def test_result_over_an_input_that_is_read_later_is_refused() -> None:
     claimed = replace(plan, offset=np.array([0, 0, 4]), relations=(Relation("in place", "y", "x"),))
     with pytest.raises(VerificationError, match="hold different values"):
         verify(graph, claimed)
+
+
+def test_bytes_copied_that_a_plan_in_place_claims_are_checked() -> None:
+    tensors = Tensor("x", 4, kind="input"), Tensor("y", 4, kind="output")
+    op = Op("a", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    graph = Graph("copied", tensors, (op,))
+    plan = cpplan.solve(graph, in_place=True)
+    with pytest.raises(VerificationError, match="cop"):
+        verify(graph, replace(plan, copied_bytes=5))
