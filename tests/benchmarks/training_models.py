@@ -176,20 +176,3 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "lstm": lambda: (Recurrent(), (torch.randint(0, 2000, (16, 32)),)),
     "unet": lambda: (UNet(), (torch.randn(4, 3, 128, 128),)),
 }
-
-
-def small_images(name: str, **options: Any):
-    inner = getattr(import_torchvision().models, name)(weights=None, num_classes=10, **options)
-    return Images(inner), (torch.randn(2, 3, 64, 64), torch.randint(0, 10, (2,)))
-
-
-# The same kinds, small enough to be compiled by inductor in minutes.
-SMALL: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
-    "unet": lambda: (UNet(8), (torch.randn(2, 3, 32, 32),)),
-    "gpt2": lambda: (Gpt2(2, 64, 4, 256, 32), (torch.randint(0, 256, (4, 32)),)),
-    "llama": lambda: (Llama(2, 64, 4, 128, 256, 64), (torch.randint(0, 256, (2, 64)),)),
-    "lstm": lambda: (Recurrent(100, 32), (torch.randint(0, 100, (4, 8)),)),
-    "vit_b_16": lambda: small_images("vit_b_16", image_size=64),
-    "resnet50": lambda: small_images("resnet50"),
-    "convnext_tiny": lambda: small_images("convnext_tiny"),
-}
