@@ -21,9 +21,9 @@ from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.remat.goals import BestTrial, LeastBytes, LeastCost, Trial
 from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.live_limits import Halving, MovingLimit
+from cpplan.remat.objectives import BestTrial, LeastBytes, LeastCost, Trial
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.search.outcome import RematOutcome
@@ -162,8 +162,8 @@ class RematSearch:
     def cheapest(self, limit: int, budget: Budget) -> Rematerialized:
         """The cheapest schedule found whose packing has at most ``limit`` bytes, in all pools."""
         known, tuning = self.known, active()
-        goal = LeastCost(limit, known)
-        best = BestTrial(goal)
+        objective = LeastCost(limit, known)
+        best = BestTrial(objective)
         if known.least.bytes > limit:
             best.offer(self._try(known.best(limit), budget))
             return self._judged(best, limit)
@@ -177,12 +177,12 @@ class RematSearch:
             small = len(self.problem) <= MOST_UNITS
             work = budget.share(tuning.small_share if small else 1 - tuning.proof_share)
             self._take_turns(
-                lambda effort: self._turn(best, goal, moving, effort, work), best, work
+                lambda effort: self._turn(best, objective, moving, effort, work), best, work
             )
             if not best.settled:
                 self.schedules.bound_cost(limit, budget)
             self._pack_short(best, math.inf if self._sharing else limit, budget)
-            self._vary(best, goal, budget)
+            self._vary(best, objective, budget)
         except KeyboardInterrupt:
             budget.deadline.cancel()
         if best.trial is None:
@@ -195,8 +195,8 @@ class RematSearch:
     def smallest(self, most: float, budget: Budget) -> Rematerialized:
         """The smallest packing found of a schedule that costs at most ``most``."""
         known, tuning = self.known, active()
-        goal = LeastBytes(most, known)
-        best = BestTrial(goal, self._once(most, budget))
+        objective = LeastBytes(most, known)
+        best = BestTrial(objective, self._once(most, budget))
         if not known.affords(most):
             self._stop_early(NOTHING_AGAIN)
             return self._judged(best, None)
@@ -213,12 +213,12 @@ class RematSearch:
         return self._judged(best, None)
 
     def _take_turns(self, turn: Callable[[int], Turn], best: BestTrial, budget: Budget) -> None:
-        """Take turns until the goal is reached, one is the last, or time is up."""
+        """Take turns until the objective is settled, one is the last, or time is up."""
         with suppress(TimeUpError):
             Turns(longest=2, growth=2).run(turn, lambda: best.settled, budget.deadline)
 
     def _turn(
-        self, best: BestTrial, goal: LeastCost, moving: MovingLimit, effort: int, work: Budget
+        self, best: BestTrial, objective: LeastCost, moving: MovingLimit, effort: int, work: Budget
     ) -> Turn:
         """Search within a limit on live bytes, pack the schedule found, and move the limit."""
         known, tuning, limit = self.known, active(), moving.live
@@ -229,10 +229,10 @@ class RematSearch:
         if outcome.peak > limit:
             if known.none_within(limit):
                 return Turn.LAST
-            near = outcome.peak <= tuning.together_near * goal.limit
-            if following is Turn.AGAIN and near and not goal.fits(best.trial):
+            near = outcome.peak <= tuning.together_near * objective.limit
+            if following is Turn.AGAIN and near and not objective.fits(best.trial):
                 slot = work.share(tuning.together_share)
-                self._search_together(best, goal.limit, outcome, slot)
+                self._search_together(best, objective.limit, outcome, slot)
             return following
         if best.tried(outcome):
             return following
@@ -240,23 +240,23 @@ class RematSearch:
         once = outcome.cost <= known.base
         trial = self._try(outcome, work.share(tuning.once_share if once else tuning.packing_share))
         best.offer(trial)
-        moving.packed(outcome.peak, trial.over(goal.limit))
+        moving.packed(outcome.peak, trial.over(objective.limit))
         if self._place is not None:
-            self._fall_back(best, goal, work.share(tuning.fall_back_share))
-        if trial.over(goal.limit) <= 0 or not goal.promises(outcome, best.trial):
+            self._fall_back(best, objective, work.share(tuning.fall_back_share))
+        if trial.over(objective.limit) <= 0 or not objective.promises(outcome, best.trial):
             return Turn.AGAIN
         # The first time briefly: a schedule of a little less may just pack.
         share = tuning.first_together_share if effort == 1 else tuning.together_share
-        self._search_together(best, goal.limit, outcome, work.share(share))
+        self._search_together(best, objective.limit, outcome, work.share(share))
         return Turn.LONGER
 
-    def _fall_back(self, best: BestTrial, goal: LeastCost, budget: Budget) -> None:
+    def _fall_back(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
         """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
         parts = active().fall_back
         for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
-            live = int(part * goal.limit)
+            live = int(part * objective.limit)
             expired = budget.deadline.expired()
-            if goal.fits(best.trial) or expired or self.known.none_within(live):
+            if objective.fits(best.trial) or expired or self.known.none_within(live):
                 break
             slot = budget.share(1 / left)
             start = self.schedules.lower(live, slot.share(0.5))
@@ -265,15 +265,15 @@ class RematSearch:
             if start.peak <= live:
                 best.offer(self._try(start, slot))
 
-    def _vary(self, best: BestTrial, goal: LeastCost, budget: Budget) -> None:
+    def _vary(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
         """Search for schedule and offsets with other seeds, after all else ended without proof."""
-        start = self.known.best(goal.limit)
-        if self._place is None or start.peak > active().together_near * goal.limit:
+        start = self.known.best(objective.limit)
+        if self._place is None or start.peak > active().together_near * objective.limit:
             return
         for _ in range(active().more_turns):
             if best.settled or budget.deadline.expired():
                 break
-            self._search_together(best, goal.limit, start, budget.share(0.5))
+            self._search_together(best, objective.limit, start, budget.share(0.5))
 
     def _once(self, most: float, budget: Budget) -> Trial:
         """The best packing found of an order in which nothing runs again."""
@@ -342,7 +342,7 @@ class RematSearch:
         """Pack the short schedules of a small problem that may be better, while there is time."""
         if not best.settled:
             for outcome in self._short_schedules(best, live, budget.deadline):
-                if best.goal.promises(outcome, best.trial) and not best.tried(outcome):
+                if best.objective.promises(outcome, best.trial) and not best.tried(outcome):
                     best.offer(self._try(outcome, budget.share(active().short_share)))
                 if best.settled:
                     break
@@ -353,7 +353,7 @@ class RematSearch:
         if len(self.problem) > MOST_UNITS:
             return
         order = None if self._joint else self.schedules.given
-        most = best.goal.dearest(best.trial)
+        most = best.objective.dearest(best.trial)
         found = short_schedules(self.problem, live, most, deadline, order=order)
         with suppress(TimeUpError):
             for schedule in itertools.islice(found, active().most_short):

@@ -1,4 +1,4 @@
-"""The two goals of rematerialization, and the best packed schedule of a run.
+"""The two objectives of rematerialization, and the best packed schedule of a run.
 
 Either the least cost within a limit on bytes, or the fewest bytes within a limit on the cost.
 """
@@ -32,14 +32,14 @@ class Trial(NamedTuple):
         )
 
 
-class Goal(Protocol):
+class Objective(Protocol):
     """Objective of a run: levels to minimise, and the bounds that they can reach."""
 
     def levels(self, trial: Trial, /) -> tuple[object, ...]:
         """Values that rank packed schedules, compared as tuples."""
 
     def settled(self, best: Trial, /) -> bool:
-        """True if no packed schedule can be better, or none can reach the goal."""
+        """True if no packed schedule can be better, or none can reach the bounds."""
 
     def dearest(self, best: Trial | None, /) -> float:
         """The most that a schedule may cost to be of use."""
@@ -105,7 +105,7 @@ class LeastBytes:
 
 
 class BestTrial:
-    """The best packed schedule of a run, by its goal.
+    """The best packed schedule of a run, by its objective.
 
     Attributes
     ----------
@@ -113,14 +113,14 @@ class BestTrial:
         ``None`` until one was packed.
     """
 
-    def __init__(self, goal: Goal, trial: Trial | None = None):
-        self.goal, self.trial = goal, trial
+    def __init__(self, objective: Objective, trial: Trial | None = None):
+        self.objective, self.trial = objective, trial
         self._tried = set() if trial is None else {trial.outcome.schedule}
 
     def offer(self, trial: Trial) -> None:
         """Take a trial if it is better."""
         self._tried.add(trial.outcome.schedule)
-        if self.trial is None or self.goal.levels(trial) < self.goal.levels(self.trial):
+        if self.trial is None or self.objective.levels(trial) < self.objective.levels(self.trial):
             self.trial = trial
 
     def tried(self, outcome: RematOutcome) -> bool:
@@ -130,4 +130,4 @@ class BestTrial:
     @property
     def settled(self) -> bool:
         """True if nothing is left to search for."""
-        return self.trial is not None and self.goal.settled(self.trial)
+        return self.trial is not None and self.objective.settled(self.trial)
