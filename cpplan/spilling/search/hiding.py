@@ -46,7 +46,7 @@ def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -
     >>> program = to_anf(Graph("g", tensors, ops))
     >>> problem = spill_problem(program, Residency(), (Pool("fast", 16), slow), time=True)
     >>> hide_copies(problem, problem.gap_fixed == 1, np.full(4, 10), 0.0)
-    Hidden(spill_until={0: 2, 1: 3}, reload_from={})
+    Hidden(spill_until={0: 2}, reload_from={})
     """
     return _Hiding(problem, kept, work, margin).hide()
 
