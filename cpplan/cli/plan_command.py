@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from cpplan.cli.plan_files import Outputs, export_options
 from cpplan.cli.printing import arena_notes, describe, naming, print_out
 from cpplan.io.formats import read_suffixes
 from cpplan.model.errors import InfeasibleError, InputError
-from cpplan.solving.request import Request
+from cpplan.solving.request import OPTIONS, Request
 
 
 @click.command(help=f"Plan the memory of MODEL ({', '.join(read_suffixes())}).")
@@ -32,7 +33,15 @@ from cpplan.solving.request import Request
 @with_options(READING)
 @with_options(KINDS)
 @with_options(WORKSPACES)
-@with_options(request_options())
+@with_options(
+    request_options(
+        piece_bytes={
+            "default": None,
+            "help": f"{OPTIONS['piece_bytes'].help} Of .tflite models, by default those that "
+            "TFLite Micro keeps; of others 0.",
+        }
+    )
+)
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
 @with_options(export_options())
 @click.option(
@@ -50,8 +59,9 @@ def plan(
     if explain and json_path == "-":
         raise InputError("--explain and --json - both write to standard output: give one")
     in_place = parse_kinds(kinds, used=options["in_place"])
+    weight = options.pop("piece_bytes")
     with naming(model):
-        request = Request(**options)
+        request = Request(**options, piece_bytes=weight or 0)
     from cpplan.io import load
     from cpplan.io.plan_json import plan_text
     from cpplan.report.progress import watching
@@ -69,6 +79,8 @@ def plan(
         gc.freeze()  # the model is kept to the end, so nothing in it can be collected
     with naming(model):
         wanted.check_source(source, request)
+    kept = _kept_by_runtime(model, request, extents) if weight is None else 0
+    request = replace(request, piece_bytes=kept or request.piece_bytes)
     if not request.deterministic:
         request = request.within(request.time_limit - (time.monotonic() - started))
     with holding_interrupts() as hold:
@@ -76,6 +88,11 @@ def plan(
             result = solve_request(source, replace(request, progress=progress))
             hold()
         notes = arena_notes(model, result, extents, stated or {}, kernels)
+        if kept:
+            notes["piece bytes"] = (
+                f"{kept} B weighed for each run beyond one per op, as TFLite Micro keeps "
+                "(--piece-bytes 0: none)"
+            )
         wanted.write(source, result, extents, notes)
         if json_path == "-":
             print_out("".join(plan_text(result, clock=True)))
@@ -86,3 +103,12 @@ def plan(
                 print_out(f"\n{result.explain(source)}")
         if result.offset is None:
             raise InfeasibleError(f"{model}: {result.message}")
+
+
+def _kept_by_runtime(model: str, request: Request, dims: Mapping[str, int]) -> int:
+    """Bytes that TFLite Micro keeps for a piece of a TFLite model; 0 for others, and if moved."""
+    if not (request.split and not request.spill and model.lower().endswith(".tflite")):
+        return 0
+    from cpplan.io.tflite import piece_bytes
+
+    return piece_bytes(model, dims)

@@ -59,6 +59,7 @@ def solve(
     remat: bool = False,
     split: bool = False,
     cost_limit: float | None = None,
+    piece_bytes: int = 0,
     pools: Sequence[Pool] | None = None,
     spill: bool = False,
     objective: Objective = "preference",
@@ -113,6 +114,11 @@ def solve(
     cost_limit
         With ``remat`` or ``split``, instead of ``memory_limit``: the fewest bytes at this multiple
         of the cost of running every op once (1.2 is a fifth more).
+    piece_bytes
+        With ``split``: bytes that the runtime keeps for each run beyond one per op, besides the
+        arena. The fewest bytes are then those of both, while the peak, the limit and the bound stay
+        those of the arena: so with more than 0, ``status`` is ``"optimal"`` only if no op is cut
+        and the peak equals the bound.
     pools
         The memory regions, in order of preference, for a graph or a program; one arena if left out.
         With ``remat`` and several of them, the cost comes first, and ``objective`` is for packing.
@@ -187,6 +193,7 @@ def solve(
             remat=remat,
             split=split,
             cost_limit=cost_limit,
+            piece_bytes=piece_bytes,
             pools=None if pools is None else check_pools(pools),
             spill=spill,
             objective=objective,

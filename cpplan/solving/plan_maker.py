@@ -242,7 +242,8 @@ def make_split_plan(
                 for k, name in enumerate(plan.buffers)
             }
             copied = count_copied_bytes(found.graph, packed.source, places)
-    status: Status = "feasible" if plan.peak is None or plan.peak > least.bytes else "optimal"
+    proved = plan.peak is not None and plan.peak <= least.bytes and not found.weighed
+    status: Status = "optimal" if proved else "feasible"
     message = None
     if plan.offset is None:
         assert limit is not None

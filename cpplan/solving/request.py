@@ -77,6 +77,12 @@ def _read_limit(text: str) -> int | str:
     return text if is_share(text) else parse_bytes(text)
 
 
+def _read_bytes(text: str | int) -> int:
+    from cpplan.model.byte_sizes import parse_bytes
+
+    return parse_bytes(text)
+
+
 def _read_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
     from cpplan.solving.pool_texts import parse_pools
 
@@ -193,6 +199,12 @@ search
         "With --remat or --split: the fewest bytes at R times the cost of running every op once.",
         "number", metavar="R",
     )  # fmt: skip
+    piece_bytes: int = _option(
+        0, "--piece-bytes",
+        "With --split: bytes that the runtime keeps for each run beyond one per op, to be weighed "
+        "against those of the arena.",
+        "text", metavar="BYTES", read=_read_bytes,
+    )  # fmt: skip
     spill: bool = _option(
         False, "--spill",
         "Let tensors move between two pools, the first fast and the second slow, with the fewest "
@@ -240,6 +252,8 @@ search
             if limit is not None:
                 with located(name):
                     set_field(self, name, _read_limit(limit))
+        with located("piece_bytes"):
+            set_field(self, "piece_bytes", _read_bytes(self.piece_bytes))
         check_search_options(
             self.time_limit, self.workers, self.seed, deterministic=self.deterministic
         )
@@ -319,6 +333,10 @@ search
     def _check_remat(self) -> None:
         """Raise if recomputation or pieces lack a limit, or come with what excludes them."""
         cost_limit = self.cost_limit
+        if self.piece_bytes and not (self.split and not self.spill):
+            raise InputError(
+                "piece_bytes weighs the pieces of one pool: it needs split=True, and no spill"
+            )
         if not (self.remat or self.split):
             if cost_limit is not None:
                 raise InputError(

@@ -261,6 +261,7 @@ class Run:
             self.residency,
             self.sharing,
             pack=free.pack,
+            piece_bytes=self.request.piece_bytes,
             report=lambda text: self.record(None, None, text),
         )
 

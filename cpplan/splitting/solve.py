@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,8 @@ class Split:
         Bytes that every splitting needs.
     limit
         Limit on the bytes, if there is one.
+    weighed
+        True if plans were ranked by more than their peaks.
     """
 
     packed: Packed
@@ -53,6 +56,7 @@ class Split:
     base: int | float
     least: LeastPiece
     limit: int | None = None
+    weighed: bool = False
 
 
 class SplitSearch:
@@ -66,6 +70,9 @@ class SplitSearch:
         What the arena holds of the boundary, and what may share bytes.
     pack
         Packs a program by a deadline.
+    piece_bytes
+        Bytes that each run beyond one per op costs the runtime, besides the arena: plans are
+        ranked by the sum.
     report
         Called with a line about everything found.
 
@@ -82,13 +89,14 @@ class SplitSearch:
         sharing: frozenset[RelationKind],
         *,
         pack: Packer,
+        piece_bytes: int = 0,
         report: Callable[[str], None] = lambda text: None,
     ):
         assert isinstance(unsplit.source, Program)
         self.problem = SplitProblem(unsplit.source, residency, sharing)
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
-        self._pack, self._report = pack, report
+        self._pack, self._piece_bytes, self._report = pack, piece_bytes, report
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         self._divisions: list[Division] = []
@@ -123,37 +131,55 @@ class SplitSearch:
     def smallest(self, cost_limit: float, deadline: Deadline, known: Split | None = None) -> Split:
         """The plan of fewest bytes at this multiple of the cost of running every op once.
 
-        ``known`` is one within the limit, if there is one besides the plan without pieces.
+        The bytes are those of the arena and of the pieces. ``known`` is a plan within the limit,
+        if there is one besides the plan without pieces.
         """
-        tuning, best = tuned(SplittingTuning), known or self.unsplit
+        best = known or self.unsplit
         most = cost_limit * self.base * (1 + _ROUNDING)
-        if best.packed.peak <= self.least.bytes:
+        if self._value(best) <= self.least.bytes:
             return best
         divisions = self.divisions(deadline)
         within = [found for found in divisions if found.cost <= most]
         # The smallest at all the cost that is allowed come first, as they have the fewest pieces.
         least = [within[-1]._replace(cost=most)] if within else []
-        known_ones = _spread(within, tuning.levels)[::-1]
-        for split in self._packings([least, known_ones], deadline, best.packed.peak):
-            if split.cost <= most and split.packed.peak < best.packed.peak:
+        if self._piece_bytes:
+            below = self._value(best)
+            found = self._weighed_packings(least, below - 1, deadline, below)
+        else:
+            known_ones = _spread(within, tuned(SplittingTuning).levels)[::-1]
+            found = self._packings([least, known_ones], deadline, best.packed.peak)
+        for split in found:
+            if split.cost <= most and self._value(split) < self._value(best):
                 best = split
-            if best.packed.peak <= self.least.bytes:
+            if self._value(best) <= self.least.bytes:
                 break
         return self._packed_again(best, deadline)
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
-        """The plan of least cost whose packing has at most ``limit`` bytes."""
+        """The plan of least cost whose packing has at most ``limit`` bytes.
+
+        Of those of one cost, the one of fewest bytes, if pieces cost any; else the first.
+        """
+
+        def rank(split: Split) -> tuple[bool, int]:
+            fits = split.packed.peak <= limit
+            return (not fits, self._value(split) if fits else split.packed.peak)
+
         tuning, best = tuned(SplittingTuning), self.unsplit
         if best.packed.peak > limit and self.least.bytes <= limit:
             divisions = self.divisions(deadline)
-            fits = [found for found in divisions if found.peak <= limit]
+            fits = [known for known in divisions if known.peak <= limit]
             for number, division in enumerate(fits):
                 # Of two that cost as good as nothing more, the smaller is easier to pack.
                 share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
-                for split in self._packings([[division]], share, limit + 1):
-                    if split.packed.peak < best.packed.peak:
+                if self._piece_bytes:
+                    found = self._weighed_packings([division], limit, share, math.inf)
+                else:
+                    found = self._packings([[division]], share, limit + 1)
+                for split in found:
+                    if rank(split) < rank(best):
                         best = split
-                    if best.packed.peak <= limit:
+                    if best.packed.peak <= limit and not self._piece_bytes:
                         break
                 if best.packed.peak <= limit or deadline.expired():
                     break
@@ -165,6 +191,14 @@ class SplitSearch:
                     if best.packed.peak <= limit:
                         break
         return replace(best, limit=limit)
+
+    def _value(self, split: Split) -> int:
+        """Bytes by which plans are ranked: of the arena, and of runs beyond one per op."""
+        assert isinstance(split.packed.source, Program)
+        return self._weigh(split.packed.peak, len(split.packed.source.order))
+
+    def _weigh(self, peak: int, runs: int) -> int:
+        return peak + self._piece_bytes * (runs - len(self.problem.ops))
 
     def _packed_again(self, best: Split, deadline: Deadline) -> Split:
         """The best plan, packed once more in the time left."""
@@ -201,6 +235,34 @@ class SplitSearch:
                     below = min(below, split.packed.peak)
                     yield split
 
+    def _weighed_packings(
+        self, known: Sequence[Division], most: int, deadline: Deadline, below: float
+    ) -> Iterator[Split]:
+        """Packings of divisions that weigh less than ``below``, as estimated the lightest first.
+
+        The divisions are those of fewest pieces, at the cost of known ones, within peaks from
+        theirs up to ``most``. Packings within that lower ``below``.
+        """
+        assert self._frontier is not None
+        tuning = tuned(SplittingTuning)
+        found: dict[tuple[Choice, ...], Division] = {}
+        for least in known:
+            for room in _rooms(least.peak, most, tuning.rooms):
+                if deadline.expired():
+                    break
+                division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
+                if division is not None and division.pieces <= tuning.most_pieces:
+                    found.setdefault(division.choices, division)
+        for division in sorted(
+            found.values(), key=lambda each: self._weigh(each.peak, each.pieces)
+        ):
+            if deadline.expired() or self._weigh(division.peak, division.pieces) >= below:
+                return
+            for split in self._pack_division(division, deadline):
+                if split.packed.peak <= most:
+                    below = min(below, self._value(split))
+                yield split
+
     def _pack_division(self, division: Division, deadline: Deadline) -> Iterator[Split]:
         """The packing of a division, unless it has too many pieces."""
         tuning = tuned(SplittingTuning)
@@ -215,7 +277,16 @@ class SplitSearch:
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
         )
-        yield Split(packed, graph.cuts, graph, program.cost, self.base, self.least)
+        weighed = self._piece_bytes > 0
+        yield Split(packed, graph.cuts, graph, program.cost, self.base, self.least, weighed=weighed)
+
+
+def _rooms(low: int, high: int, count: int) -> list[int]:
+    """Byte counts from ``low`` to ``high`` by one ratio, no more than ``count``."""
+    if low > high:
+        return []
+    ratio = high / max(low, 1)
+    return sorted({high, *(int(low * ratio ** (k / count)) for k in range(count - 1))})
 
 
 def _spread(divisions: list[Division], count: int) -> list[Division]:

@@ -38,6 +38,8 @@ class SplittingTuning:
     once_share
         Of the time left, if pieces may run again, for those that run once, and then for those whose
         halos do.
+    rooms
+        Peaks within which the fewest pieces are looked for if each of them costs bytes besides.
     packing_share
         Of the time left, for each packing, if it needs no more.
     limit_share
@@ -58,6 +60,7 @@ class SplittingTuning:
     looser: tuple[float, ...] = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
     levels: int = 4
     once_share: float = 0.4
+    rooms: int = 32
     packing_share: float = 0.03
     limit_share: float = 0.35
     slower: float = 15.0

@@ -259,6 +259,11 @@ def test_show_names_the_file_whose_plan_makes_no_sense(tiny, tmp_path, capsys):
     assert err.startswith(f"cpplan: {path}: buffer 'a': upper must be greater than lower")
 
 
+@pytest.mark.parametrize("weight", [["--piece-bytes", "1KiB"], ["--split", "--piece-bytes", "-1"]])
+def test_bytes_of_pieces_that_make_no_sense_are_refused(weight, tiny, capsys, tmp_path):
+    _refused(["plan", tiny, *weight], capsys, tmp_path)
+
+
 @pytest.mark.parametrize("option", ["--onnx", "--program"])
 def test_an_order_needs_a_model_that_has_ops(option, tiny, capsys, tmp_path):
     _refused(["plan", tiny, option, str(tmp_path / "out")], capsys, tmp_path)

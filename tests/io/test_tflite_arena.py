@@ -8,7 +8,7 @@ import pytest
 
 import cpplan
 from cpplan.cli.main import main
-from cpplan.io.tflite import micro_arena, planned_tflite, read_tflite
+from cpplan.io.tflite import micro_arena, piece_bytes, planned_tflite, read_tflite
 from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
@@ -103,6 +103,36 @@ def test_the_command_line_and_the_report_state_the_arena(tmp_path, capsys):
     assert main(["plan", str(path), "-q", "--pool", "sram=8KiB", "--pool", "dram"]) == 0
     expected = "micro arena  none: TFLite Micro has one arena, but the plan uses dram, sram"
     assert expected in capsys.readouterr().out
+
+
+def widened() -> bytes:
+    """Two convolutions with many channels between them."""
+    model, net = kinds._net("widened", kinds.INT8)
+    x = net.conv("conv0", net.input("x", [1, 48, 48, 2]), 16, 1, 1)
+    net.output(net.conv("conv1", x, 2, 1, 1))
+    return model.pack()
+
+
+def test_pieces_weighed_by_what_the_runtime_keeps_need_less_in_all():
+    data = widened()
+    whole, plain = solve(data), solve(data, split=True)
+    weighed = solve(data, split=True, piece_bytes=piece_bytes(data))
+    assert len(whole.order) < len(weighed.order) < len(plain.order)
+    assert plain.peak < weighed.peak < whole.peak
+    least, most = (runtimes.record(planned_tflite(data, plan)) for plan in (weighed, whole))
+    assert least.head + least.tail < most.head + most.tail
+
+
+def test_the_command_line_weighs_pieces_of_tflite_models_and_says_so(tmp_path, capsys):
+    path = tmp_path / "widened.tflite"
+    path.write_bytes(widened())
+    command = ["plan", str(path), "-q", "--split", "--workers", "1", "--time-limit", "2"]
+    assert main(command) == 0
+    note = f"piece bytes  {piece_bytes(path)} B weighed for each run beyond one per op, as TFLite"
+    assert note in capsys.readouterr().out
+    assert main([*command, "--piece-bytes", "1GiB"]) == 0
+    assert "piece bytes" not in capsys.readouterr().out
+    assert piece_bytes(networks.single("my_kernel")) == 0
 
 
 def test_the_command_line_says_what_the_arena_lacks(tmp_path, capsys):

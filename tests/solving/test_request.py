@@ -78,6 +78,7 @@ def test_limits_are_bytes_or_shares() -> None:
         ({"cost_limit": 2}, "cost_limit limits what runs again: it needs remat=True"),
         ({"remat": True}, "remat=True needs either a memory_limit or a cost_limit"),
         ({"remat": True, "cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
+        ({"piece_bytes": 1}, "piece_bytes weighs the pieces of one pool: it needs split=True"),
         ({"first": ("a",)}, "first and last constrain a searched order"),
         ({"pools": TWO_POOLS, "capacity": 64}, "with several pools, each has a capacity"),
         ({"pools": ()}, "pools must hold at least one pool"),

@@ -121,6 +121,51 @@ def test_a_memory_limit_is_met_at_the_least_extra_cost() -> None:
     assert plan.cost == plan.base_cost
 
 
+def test_the_more_a_piece_costs_the_fewer_there_are() -> None:
+    graph = chain(16, (8, 3, 1), (1, 3, 1))
+    options = {"split": True, "time_limit": 20, "workers": 1}
+    whole = cpplan.solve(graph)
+    many, few, none = (
+        cpplan.solve(graph, piece_bytes=weight, **options) for weight in (0, 16, 1024)
+    )
+    for plan in (many, few, none):
+        check(graph, plan)
+    assert len(graph.ops) < len(few.order) < len(many.order)
+    assert many.peak < few.peak < whole.peak
+    # Each is the better one by what it was ranked by.
+    assert few.peak + 16 * len(few.order) < many.peak + 16 * len(many.order)
+    assert (none.pieces, none.peak) == ((), whole.peak)
+    # The bound and the limit stay those of the arena.
+    assert many.lower_bound == few.lower_bound == none.lower_bound
+
+
+def test_the_cheapest_plan_within_a_limit_has_few_pieces_if_they_cost() -> None:
+    graph = chain(16, (8, 3, 1), (1, 3, 1))
+    limit = cpplan.solve(graph, split=True, workers=1).peak + 100
+    plans = [
+        cpplan.solve(graph, split=True, memory_limit=limit, piece_bytes=weight, workers=1)
+        for weight in (0, 1024)
+    ]
+    for plan in plans:
+        check(graph, plan)
+        assert plan.peak <= limit
+        assert plan.cost == plan.base_cost
+    assert len(graph.ops) < len(plans[1].order) <= len(plans[0].order)
+
+
+def test_a_plan_whose_pieces_cost_is_not_called_optimal() -> None:
+    graph = chain(4, (4, 1, 1))
+    plain, weighed = (cpplan.solve(graph, split=True, piece_bytes=weight) for weight in (0, 1))
+    for plan in (plain, weighed):
+        assert plan.pieces
+        check(graph, plan)
+    assert weighed.status == "feasible"
+    # Without pieces nothing smaller is left to find.
+    net = Network()
+    net.dense(net.image(4, 4, 8), 2)
+    assert cpplan.solve(net.graph(), split=True, piece_bytes=1024).status == "optimal"
+
+
 def test_a_limit_that_no_piece_fits_names_the_op_and_its_bytes() -> None:
     net = Network()
     net.dense(net.conv(net.image(4, 4, 1), 8), 2)
@@ -147,6 +192,8 @@ def test_a_peak_that_cannot_be_split_stays_as_it_is() -> None:
         ({"capacity": 100}, "split=True needs either a memory_limit or a cost_limit"),
         ({"memory_limit": 100, "cost_limit": 2}, "split=True needs either"),
         ({"pools": [cpplan.Pool("a"), cpplan.Pool("b")]}, "split=True plans one pool"),
+        ({"piece_bytes": -1}, "piece_bytes: a byte count cannot be negative: -1"),
+        ({"piece_bytes": "60%"}, "piece_bytes: '60%' is not a byte count"),
         ({"order": "search", "first": ["conv0"]}, "cannot be combined with first and last"),
     ],
 )

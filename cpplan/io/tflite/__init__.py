@@ -12,7 +12,7 @@ import logging
 from collections.abc import Container, Mapping
 from os import PathLike, fspath
 
-from cpplan.io.tflite.arena import MicroArena, micro_arena
+from cpplan.io.tflite.arena import MicroArena, micro_arena, piece_bytes
 from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
 from cpplan.io.tflite.extents import bind_extents, stored_extents
 from cpplan.io.tflite.graph import translate
@@ -28,6 +28,7 @@ __all__ = [
     "CarriedPlan",
     "MicroArena",
     "micro_arena",
+    "piece_bytes",
     "planned_tflite",
     "read_carried_plan",
     "read_tflite",

@@ -86,6 +86,8 @@ _KEPT = {kind: size for size, kinds in _KEPT_BYTES.items() for kind in kinds.spl
 _UNKNOWN = 256
 # Axis of the output channels of weights, the second input.
 _CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0}
+# Beside a piece, as a rule: what pads it, puts together what it reads, and takes its result apart.
+_BESIDE_A_PIECE = ("PAD", "CONCATENATION", "SLICE")
 # Tables of exponentials, for elements of 16 bits.
 _TABLES = 2 * 1026 + 2 * 16
 
@@ -201,6 +203,44 @@ def micro_arena(
             planning=_planning(model, requests),
             unknown=tuple(sorted(unknown)),
         )
+
+
+def piece_bytes(source: str | PathLike[str] | bytes, dims: Mapping[str, int] | None = None) -> int:
+    """Bytes of the tail that one more piece of a model's operators takes, at most as a rule.
+
+    The tail's entries for the largest operator that may run in pieces, and for those that pad and
+    gather its operands and take its result apart, each with its tensor; 0 if none may.
+
+    Parameters
+    ----------
+    source, dims
+        As for :func:`micro_arena`.
+
+    Raises
+    ------
+    InputError
+        If the file is no TFLite model, or not understood.
+    MissingExtraError
+        If the package ``tflite`` is missing.
+
+    Examples
+    --------
+    >>> piece_bytes("datasets/tflite/branches.tflite")
+    1120
+    """
+    with naming(source):
+        model = bind_extents(parse_model(source), dims)
+        translation = translate(model, "")
+    main = model.subgraphs[0]
+    kept = [
+        _kept(main.operators[translation.operators[op.name]], main.tensors)
+        for op in translation.graph.ops
+        if op.axes
+    ]
+    if not kept:
+        return 0
+    beside = sum(rounded(_KEPT[kind] + 16) for kind in _BESIDE_A_PIECE)
+    return max(kept) + beside + (1 + len(_BESIDE_A_PIECE)) * (_NODE + _TENSOR)
 
 
 def _head(plan: Plan, translation: Translation, left: int) -> int:
