@@ -16,7 +16,9 @@ class SpillingTuning:
     still_share
         Of the time, for packing everything in the fast pool, where its bytes fit.
     first_share
-        Of what is left, for packing the best of the eviction rules.
+        Of what is left, for packing the best of the eviction rules or the relaxation's.
+    rules_placed_share
+        Of what is left, for packing the choices of the eviction rules, the cheapest first.
     margin_share
         Of what is left, for packing choices that leave a part of the pool empty.
     relaxation_share
@@ -55,6 +57,7 @@ class SpillingTuning:
 
     still_share: float = 0.4
     first_share: float = 0.2
+    rules_placed_share: float = 0.4
     margin_share: float = 0.6
     relaxation_share: float = 0.3
     search_share: float = 0.5

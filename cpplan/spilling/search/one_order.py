@@ -8,7 +8,7 @@ until a packing fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -108,7 +108,9 @@ class SpillSearch:
 
     def _search(self, budget: Budget) -> None:
         problem, tuning = self.problem, active()
-        best = min(self._by_rules(problem, budget), key=lambda choice: choice.paid)
+        rules = sorted(self._by_rules(problem, budget), key=lambda choice: choice.paid)
+        best = rules[0]
+        self._place_first(rules, budget.share(tuning.rules_placed_share))
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
         model = make_model(problem, budget) if few else None
         prices: dict[int, float] = {}
@@ -144,6 +146,12 @@ class SpillSearch:
             return {}
         self.raise_bound(bound_by_prices(self.problem, prices))
         return prices
+
+    def _place_first(self, choices: Sequence[Choice], budget: Budget) -> None:
+        """Take the first of some choices, the cheapest first, that heuristics can pack."""
+        for choice in choices:
+            if budget.deadline.expired() or self._place(choice, budget, quick=True):
+                return
 
     def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
         """Choices that leave more and more of the pool empty, until one can be packed quickly.
