@@ -104,6 +104,8 @@ class _Answer(NamedTuple):
     task: _Task
     offsets: Ints | None
     bound: int
+    work: float = 0.0
+    """Deterministic time spent; 0.0 where the clock ended the building of the model."""
     error: BaseException | None = None
 
 
@@ -238,14 +240,15 @@ class _Portfolio:
                 bound = (task.limit // packing.grain + 1) * packing.grain
             elif status == cp_model.MODEL_INVALID:
                 raise AssertionError(f"packing model is invalid: {packing.model.validate()}")
-            self.answers.put(_Answer(task, offsets, bound))
+            work = task.solver.response_proto.deterministic_time
+            self.answers.put(_Answer(task, offsets, bound, work))
         except BaseException as error:  # handed to the calling thread, which raises it
-            self.answers.put(_Answer(task, None, 0, error))
+            self.answers.put(_Answer(task, None, 0, error=error))
 
     def _take(self, answer: _Answer) -> None:
         if answer.error is not None:
             raise answer.error
-        self.deadline.spend(answer.task.solver.response_proto.deterministic_time * SECONDS_PER_WORK)
+        self.deadline.spend(answer.work * SECONDS_PER_WORK)
         name = _name(answer.task.strategy)
         # Later limits are judged against the bound, and a run for a smaller one is in vain.
         found = self.state._replace(bound=answer.bound, bound_by=name)
