@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.utils.flop_counter import (
-    flop_registry,
-    sdpa_backward_flop_count,
-    sdpa_flop_count,
-)
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop, sdpa_flop
 
 from cpplan.io.torch.effects import Call, Effects, storage_of
 from cpplan.io.torch.extents import Extents
 from cpplan.io.torch.values import tensors_in
 
 # The counter knows the kernels of other devices for these.
-_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+_ATTENTION = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flop,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
+}
 
 
 def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: Extents) -> int:
@@ -32,19 +31,22 @@ def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: E
     )
 
 
+def formula_of(target: Any) -> Callable[..., Any] | None:
+    """The formula for the operations of a matrix product, convolution or attention, else none.
+
+    It takes the arguments of the op, and its result as ``out_val``.
+    """
+    packet = getattr(target, "_overloadpacket", None)
+    return flop_registry.get(packet) or _ATTENTION.get(packet)
+
+
 def _operations(call: Call, effects: Effects) -> Any:
-    packet = call.op._overloadpacket
-    if packet in flop_registry:
+    formula = formula_of(call.op)
+    if formula is not None:
         named = {a.name for a in call.op._schema.arguments if a.kwarg_only}
         args = [value for name, value in call.args.items() if name not in named]
         kwargs = {name: value for name, value in call.args.items() if name in named}
-        return flop_registry[packet](*args, **kwargs, out_val=call.result)
-    if packet.__name__ == _ATTENTION:
-        return sdpa_flop_count(*(call.args[name].shape for name in ("query", "key", "value")))
-    if packet.__name__ == f"{_ATTENTION}_backward":
-        return sdpa_backward_flop_count(
-            *(call.args[name].shape for name in ("grad_out", "query", "key", "value"))
-        )
+        return formula(*args, **kwargs, out_val=call.result)
     read = tensors_in(tuple(call.args.values()))
     written = any(a.alias_info and a.alias_info.is_write for a in call.op._schema.arguments)
     known = {storage_of(tensor) for tensor in read}

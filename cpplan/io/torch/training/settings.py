@@ -41,8 +41,9 @@ class Settings:
         included.
     cost
         Work of an op: ``"time"``, the larger of its operations and those done while its bytes move
-        (:func:`cpplan.io.torch.training.work.work_of`); ``"operations"`` alone; or a function
-        ``cost(node, operations, nbytes)``.
+        (:func:`cpplan.io.torch.training.work.work_of`); ``"operations"`` alone; ``"flops"``:
+        those of matrix products, convolutions and attention, all other ops run again for nothing;
+        or a function ``cost(node, operations, nbytes)``.
     workspaces
         Run every op once for each shape to count what its kernel allocates beside its results
         (CPU, fixed sizes); ``None``: where the plan's order is the order of execution.

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from torch._ops import HigherOrderOperator
+
+from cpplan.io.torch.costs import formula_of
+
 if TYPE_CHECKING:
     from torch.fx import Node
 
@@ -39,5 +43,15 @@ def operations_of(node: Node, operations: int, nbytes: int) -> int:
     return operations
 
 
+def flops_of(node: Node, operations: int, nbytes: int) -> int:
+    """Work of a node: its operations if they have a formula, else nothing.
+
+    Those are matrix products, convolutions and attention; all others run again for nothing, as
+    they do where a compiler fuses them, and in the count of ``torch.utils.flop_counter``.
+    """
+    counted = isinstance(node.target, HigherOrderOperator) or formula_of(node.target) is not None
+    return operations if counted else 0
+
+
 # By the names that settings take.
-WORKS: dict[str, Work] = {"time": work_of, "operations": operations_of}
+WORKS: dict[str, Work] = {"time": work_of, "operations": operations_of, "flops": flops_of}

@@ -19,6 +19,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from cpplan.io.torch import last_report  # noqa: E402
+from cpplan.io.torch.costs import formula_of  # noqa: E402
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
 from cpplan.io.torch.training.joint_graph import (  # noqa: E402
     TURN,
@@ -129,6 +130,19 @@ def test_steps_equal_eager_and_measured_peak_is_the_predicted(name):
     assert report.measured_peak == pytest.approx(report.predicted_peak, rel=0.02)
     assert report.predicted_peak < unplanned
     assert report.schedule.extra_work > 0
+
+
+def test_flops_as_cost_lower_the_peak_and_repeat_no_product():
+    module, inputs = transformer()
+    plain = compare(module, inputs)
+    torch._dynamo.reset()
+    report = compare(module, inputs, cost="flops", cost_limit=1, time_limit=3)
+    assert report.measured_peak == pytest.approx(report.predicted_peak, rel=0.02)
+    assert report.predicted_peak < plain.predicted_peak
+    order = report.schedule.order
+    repeated = {name for name in order if order.count(name) > 1}
+    assert repeated
+    assert not any(formula_of(report.joint.nodes[name].target) for name in repeated)
 
 
 class Tied(nn.Module):

@@ -113,7 +113,7 @@ def test_cost_of_ops_can_be_given():
         ({"cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
         ({"time_limit": 0}, "time_limit must be a positive number"),
         ({"fallback": "none"}, "fallback='none' is not understood: expected one of error, eager"),
-        ({"cost": "flops"}, "cost='flops' is not understood: expected time, operations, or"),
+        ({"cost": "size"}, "cost='size' is not understood: expected time, operations, flops, or"),
         ({"budget": 1}, "option 'budget' is unknown"),
     ],
 )
