@@ -8,7 +8,7 @@ names may share bytes with an input only if the op declares the same under both 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -66,12 +66,13 @@ def candidate_relations(graph: Graph, op: Op) -> Iterator[Relation]:
     read = {graph.root[name][0] for name in op.inputs}
     said = {relation: _said(graph, op, relation) for relation in relations}
     doubtful = _said_twice(graph, op, said.values())
+    may_end = _ending(graph, op)
     for relation, here in said.items():
         if here.root in read or (
             here.root in doubtful and _said_otherwise(graph, op, here, doubtful[here.root])
         ):
             continue
-        if here.kind == "placement" or _may_end(graph, op, *relation[1:3]):
+        if here.kind == "placement" or may_end(*relation[1:3]):
             yield relation
 
 
@@ -119,19 +120,27 @@ def _said_otherwise(graph: Graph, op: Op, here: _Said, said: Iterable[_Said]) ->
     return False
 
 
-def _may_end(graph: Graph, op: Op, output: str, source: str) -> bool:
-    """True if the op accesses the bytes of ``source`` under no name that ``output`` would destroy.
+def _ending(graph: Graph, op: Op) -> Callable[[str, str], bool]:
+    """Function of an output and an input, which tells if the input may end with the op.
 
-    Such a name is any other than ``source`` itself, unless it has exactly its bytes and the op may
-    write ``output`` in place over it too.
+    It is true if the op accesses the input's bytes under no name that the output would destroy.
+    Such a name is any other than the input itself, unless it has exactly its bytes and the op may
+    write the output in place over it too.
     """
-    root, begin = graph.root[source]
-    end = begin + graph.tensor[source].nbytes
+    allowed = frozenset(op.in_place)
+    there: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     for name in op.tensors:
-        other, low = graph.root[name]
-        high = low + graph.tensor[name].nbytes
-        meets = other == root and max(low, begin) < min(high, end)
-        alike = (low, high) == (begin, end) and (output, name) in op.in_place
-        if meets and not alike:
-            return False
-    return True
+        root, low = graph.root[name]
+        there[root].append((name, low, low + graph.tensor[name].nbytes))
+
+    def may_end(output: str, source: str) -> bool:
+        root, begin = graph.root[source]
+        end = begin + graph.tensor[source].nbytes
+        for name, low, high in there[root]:
+            meets = max(low, begin) < min(high, end)
+            alike = (low, high) == (begin, end) and (output, name) in allowed
+            if meets and not alike:
+                return False
+        return True
+
+    return may_end

@@ -96,6 +96,7 @@ def _handed_over(
     row = {name: k for k, name in enumerate(ordering.storages)}
     following: dict[str, str] = {}
     taken: set[str] = set()
+    asked, before = -1, frozenset[int]()
     for candidate in candidates:
         old, new = row[candidate.outer], row[candidate.inner]
         size = int(ordering.size[old])
@@ -110,7 +111,8 @@ def _handed_over(
             or candidate.inner in taken
         ):
             continue
-        before = set(ordering.predecessors[candidate.op])
+        if candidate.op != asked:
+            asked, before = candidate.op, frozenset(ordering.predecessors[candidate.op])
         last = not ordering.kept[old] and before.issuperset(
             op for op in ordering.accessed_by[old] if op != candidate.op
         )

@@ -235,12 +235,21 @@ class _Scope:
             place.retention.reads += 1
             record.access(lower, name, place, writes=False)
         writes = []
+        read_of: dict[Retention, list[Place]] = {}
+        # Of a storage, the op passes on the latest retention that it reads.
+        passing: dict[str, Retention] = {}
+        for place in reads:
+            read_of.setdefault(place.retention, []).append(place)
+            root = self.graph.root[place.tensor][0]
+            if root not in passing or passing[root].number < place.retention.number:
+                passing[root] = place.retention
         for tensor in op.outputs + op.workspaces:
-            retention = self.home[tensor] = self._retention_to_write(tensor, reads)
-            retention.writes += all(place.retention is not retention for place in reads)
+            retention = self.home[tensor] = self._retention_to_write(tensor, passing)
+            here = read_of.get(retention, ())
+            retention.writes += not here
             place = self._place_in(retention, tensor)
             writes.append(place)
-            passed = [(read.begin, read.end) for read in reads if read.retention is retention]
+            passed = [(read.begin, read.end) for read in here]
             if not (passed or op.placements):
                 record.access(lower, name, place, writes=True)
                 continue
@@ -270,22 +279,24 @@ class _Scope:
             self.record.runs.append(run)
         return run
 
-    def _overwritten(self, run: Run, reads: Sequence[Place]) -> list[Place]:
+    def _overwritten(self, run: Run, reads: Sequence[Place]) -> Collection[Place]:
         """Places of inputs that an output overwrites, if the op may overwrite all that lie there.
 
         An input that lies there under another name may be read too late, after it is overwritten,
         unless the op may overwrite it under that name too.
         """
-        if self.prefix or not self.record.over:
-            return []
-        lost = []
+        if self.prefix or not self.record.over or not run.op.in_place:
+            return ()
+        lost: set[Place] = set()
+        allowed = frozenset(run.op.in_place)
+        at: dict[tuple[Retention, int, int], list[Place]] = {}
+        for read in reads:
+            at.setdefault(read[1:], []).append(read)
         for output, gone in run.in_place():
             if (output.copy, gone.copy) in self.record.over:
-                lost += [
-                    read
-                    for read in reads
-                    if read.is_at(gone) and (output.tensor, read.tensor) in run.op.in_place
-                ]
+                lost.update(
+                    read for read in at.get(gone[1:], ()) if (output.tensor, read.tensor) in allowed
+                )
         return lost
 
     def _copied(self, op: Op, tensor: str, reads: Sequence[Place]) -> list[tuple[int, int, Place]]:
@@ -337,11 +348,10 @@ class _Scope:
             self.record.access(stop - 1, call, place, writes=False)
         return stop
 
-    def _retention_to_write(self, tensor: str, reads: Sequence[Place]) -> Retention:
+    def _retention_to_write(self, tensor: str, passing: Mapping[str, Retention]) -> Retention:
         root = self.graph.root[tensor][0]
-        passed = [p.retention for p in reads if self.graph.root[p.tensor][0] == root]
-        if passed:
-            return max(passed, key=lambda retention: retention.number)
+        if root in passing:
+            return passing[root]
         newest = self.newest.get(root)
         if newest is None or (root not in self.given and self.home.get(tensor) is newest):
             return self._begin(root)

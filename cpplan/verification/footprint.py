@@ -123,6 +123,25 @@ def forced_live_bytes(
     return _most_needed(storages, with_ends(graph, *ends), inside, at=at, enough=enough)
 
 
+def forced_by(
+    storages: Storages,
+    ends: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    *,
+    at: str | None = None,
+    enough: int | None = None,
+) -> int:
+    """Bytes as of :func:`forced_live_bytes`, from relaxed storages of a graph without bodies.
+
+    Examples
+    --------
+    >>> forced_by(Storages(Graph("g", (), ()), Residency()))
+    0
+    """
+    graph = storages.graph
+    inside = InBodies(np.zeros(len(graph.ops), np.int64), 0)
+    return _most_needed(storages, with_ends(graph, *ends), inside, at=at, enough=enough)
+
+
 def with_ends(
     graph: Graph, first: Sequence[str], last: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:

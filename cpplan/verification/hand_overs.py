@@ -75,10 +75,21 @@ class HandOvers(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """Hand-overs of a program, and all pairs of buffers that placements join, with distances."""
+    """Ways in which the buffers of a program may share bytes.
+
+    Attributes
+    ----------
+    hand_overs
+        At the program's order.
+    joined
+        Pairs of buffers that placements join, with distances.
+    saved
+        For each op of the graph, bytes of its results that may lie over what it reads.
+    """
 
     hand_overs: HandOvers
     joined: list[tuple[int, int, int]]
+    saved: Ints
 
 
 def find_hand_overs(
@@ -111,6 +122,9 @@ def find_hand_overs(
     joined = list(
         zip(inner[copied].tolist(), outer[copied].tolist(), shift[copied].tolist(), strict=True)
     )
+    saved = np.zeros(len(graph.ops), np.int64)
+    over, first = np.unique(inner[there & in_place], return_index=True)
+    np.add.at(saved, ops[there & in_place][first], needed.size[over])
     source, result = np.where(written, outer, inner), np.where(written, inner, outer)
     stays = columns.are({"output", *(["input"] * (residency.inputs == "keep"))})
     kept = np.zeros(len(needed) + 1, np.bool_)
@@ -123,7 +137,7 @@ def find_hand_overs(
     all_of_them = HandOvers({}, inner, outer, shift, late, source, result, in_place)
     listed = [relations[k][1] for k in np.flatnonzero(ends).tolist()]
     numbered = {relation: k for k, relation in enumerate(listed)}
-    return Allowed(all_of_them.chosen(ends)._replace(number=numbered), joined)
+    return Allowed(all_of_them.chosen(ends)._replace(number=numbered), joined, saved)
 
 
 def _relations(

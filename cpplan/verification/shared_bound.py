@@ -6,7 +6,7 @@ alone. Slow and plain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeVar
 
@@ -101,11 +101,12 @@ class Sharing:
         run = self.run_at.get(step)
         if run is None or run.op.bodies or "in place" not in self.kinds:
             return
+        needed_otherwise = others_needed(run)
         for output, source in run.in_place():
             new, old = (self.retention.get(place.retention.name) for place in (output, source))
             if new is None or old is None or new is old or self.spans[new][0] != step:
                 continue
-            if needed_otherwise(run, output, source):
+            if needed_otherwise(output, source):
                 continue
             if self.last[old].op == run.op.name and self.last[old].step == step:
                 yield new, old, output.size
@@ -155,8 +156,11 @@ def joined_places(
     return groups
 
 
-def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
-    """True if an op also has an input's bytes under a name that the output must not overwrite.
+def others_needed(run: Run) -> Callable[[Place, Place], bool]:
+    """Function of an output and an input of a run, which tells if more than these names matter.
+
+    It is true if the op also has the input's bytes under a name that the output must not overwrite.
+    Built in O(tensors of the op); a call takes O(names of the input's bytes).
 
     Examples
     --------
@@ -164,17 +168,23 @@ def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
     >>> x = Place("x", Retention("x", 0, 4, 1), 0, 4)
     >>> y = Place("y", Retention("y", 0, 4, 1), 0, 4)
     >>> op = Op("f", "", ("x",), ("y",), in_place=(("y", "x"),))
-    >>> needed_otherwise(Run(0, op, {"x": x, "y": y}, frozenset()), y, x)
+    >>> others_needed(Run(0, op, {"x": x, "y": y}, frozenset()))(y, x)
     False
     """
+    allowed = frozenset(run.op.in_place)
+    there: dict[Retention, list[Place]] = {}
     for place in run.places.values():
-        meets = place.retention is source.retention and max(place.begin, source.begin) < min(
-            place.end, source.end
-        )
-        alike = place.is_at(source) and (output.tensor, place.tensor) in run.op.in_place
-        if meets and not alike:
-            return True
-    return False
+        there.setdefault(place.retention, []).append(place)
+
+    def needed_otherwise(output: Place, source: Place) -> bool:
+        for place in there[source.retention]:
+            meets = max(place.begin, source.begin) < min(place.end, source.end)
+            alike = place.is_at(source) and (output.tensor, place.tensor) in allowed
+            if meets and not alike:
+                return True
+        return False
+
+    return needed_otherwise
 
 
 def _cover(places: Places, live: Sequence[Retention]) -> int:

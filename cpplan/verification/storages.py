@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +12,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.verification.access_trace import Access, outside
 from cpplan.verification.runs import Run
-from cpplan.verification.shared_bound import joined_places, needed_otherwise
+from cpplan.verification.shared_bound import joined_places, others_needed
 
 
 class Storages:
@@ -124,19 +124,58 @@ def relaxed_storages(
     for run in runs:
         first.setdefault(run.op.name, run)
     apart = never_shared(relaxed, accesses, first)
-    row = {name: k for k, name in enumerate(relaxed.size)}
-    kept = set(relaxed.kept)
-    for places in joined_places(_placements(graph, sharing, first, apart)):
-        _join(relaxed, places, row, kept)
-    relaxed.kept = [name for name in relaxed.size if name in kept]
-    relaxed.accessed = [[] for _ in graph.ops]
-    for root, ops in relaxed.accessors.items():
-        for k in ops:
-            relaxed.accessed[k].append(root)
+    _join_all(relaxed, _placements(graph, sharing, first, apart))
     relaxed.saved = [
         sum(overwriting(graph, sharing, first[op.name], apart).values()) for op in graph.ops
     ]
     return relaxed
+
+
+def relaxed_by(
+    graph: Graph,
+    residency: Residency,
+    placements: Iterable[tuple[str, str, int]],
+    saved: Sequence[int],
+) -> Storages:
+    """Relaxed storages, as :func:`relaxed_storages`, of a graph whose sharing is known.
+
+    Parameters
+    ----------
+    graph, residency
+        What is planned.
+    placements
+        Pairs of storages, and the distance of the first above the second if placed.
+    saved
+        For each op, bytes of its results that may lie over what it reads.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> from cpplan.model.tensor import Tensor
+    >>> graph = Graph("g", (Tensor("x", 4), Tensor("y", 8)), (Op("pad", "", ("x",), ("y",)),))
+    >>> relaxed_by(graph, Residency(), [("x", "y", 4)], [0]).size
+    {'y[0:4]': 4, 'x[0:4]': 4}
+    """
+    relaxed = Storages(graph, residency, repeats=False)
+    _join_all(relaxed, placements)
+    relaxed.saved = list(saved)
+    return relaxed
+
+
+def _join_all(relaxed: Storages, placements: Iterable[tuple[str, str, int]]) -> None:
+    """Put stretches in the place of all storages that placements join."""
+    groups = joined_places(placements)
+    if not groups:
+        return
+    row = {name: k for k, name in enumerate(relaxed.size)}
+    kept = set(relaxed.kept)
+    for places in groups:
+        _join(relaxed, places, row, kept)
+    relaxed.kept = [name for name in relaxed.size if name in kept]
+    relaxed.accessed = [[] for _ in relaxed.graph.ops]
+    for root, ops in relaxed.accessors.items():
+        for k in ops:
+            relaxed.accessed[k].append(root)
 
 
 def overwriting(
@@ -155,11 +194,12 @@ def overwriting(
     found: dict[str, int] = {}
     if run.op.bodies or "in place" not in sharing or not run.op.in_place:
         return found
+    needed_otherwise = others_needed(run)
     for output, source in run.in_place():
         new, old = graph.root[output.tensor][0], graph.root[source.tensor][0]
         if new == old or new in apart or old in apart or not output.size:
             continue
-        if not needed_otherwise(run, output, source):
+        if not needed_otherwise(output, source):
             found[new] = max(output.size, found.get(new, 0))
     return found
 

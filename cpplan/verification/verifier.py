@@ -45,8 +45,9 @@ from cpplan.verification.claims import (
 from cpplan.verification.cut_bound import holds_no_schedule, least_cost
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
-from cpplan.verification.footprint import forced_live_bytes, least_footprint
+from cpplan.verification.footprint import forced_by, forced_live_bytes, least_footprint
 from cpplan.verification.hand_overs import (
+    Allowed,
     find_disjoint,
     find_hand_overs,
     least_bytes_handed_over,
@@ -78,6 +79,7 @@ from cpplan.verification.relations import check_relations, pairs_in_place
 from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import least_bytes
 from cpplan.verification.single_runs import buffers_of_single_runs
+from cpplan.verification.storages import relaxed_by
 
 
 def verify(
@@ -316,7 +318,7 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
         floors = _floors(program, plan, (), (), program.graph) if peak else Floors()
         least = _least_cost(program, plan, (), ())
         return _Needs(needed, floors=floors, least_cost=least)
-    if not is_peak(needed, plan.objective) or plan.bound_by in (FOOTPRINT, FORCED, MINIMUM_CUT):
+    if not is_peak(needed, plan.objective) or plan.bound_by in (FOOTPRINT, MINIMUM_CUT):
         return None
     allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
     if allowed is None:
@@ -333,11 +335,28 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
         if shared is None:
             return None
         floors = Floors(shared=shared)
+    if plan.bound_by == FORCED:
+        floors = Floors(forced=_forced_by_hand_overs(program, plan, needed, allowed))
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, None)
     least = _least_cost(program, plan, (), ())
     return _Needs(needed, floors=floors, disjoint=True, least_cost=least)
+
+
+def _forced_by_hand_overs(program: Program, plan: Plan, needed: Problem, allowed: Allowed) -> int:
+    """Forced live bytes of a plan whose buffers share bytes in the ways allowed."""
+    bound, at = plan.lower_bound, plan.certificate
+    if bound == 0:
+        return 0
+    names = needed.names
+    joined = [(names[inner], names[outer], shift) for inner, outer, shift in allowed.joined]
+    return forced_by(
+        relaxed_by(program.graph, plan.residency, joined, allowed.saved.tolist()),
+        (plan.first, plan.last),
+        at=at.op if isinstance(at, ForcedAt) else None,
+        enough=bound if type(bound) is int else None,
+    )
 
 
 def _floors(

@@ -12,7 +12,13 @@ import cpplan
 from cpplan import Graph, Op, Placement, Plan, Residency, Tensor
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Relation
+from cpplan.packing.problem import as_problem
+from cpplan.program.anf import to_anf
 from cpplan.verification import verifier
+from cpplan.verification.access_trace import replay
+from cpplan.verification.footprint import forced_by, forced_live_bytes
+from cpplan.verification.hand_overs import find_hand_overs
+from cpplan.verification.storages import relaxed_by
 from cpplan.verification.verifier import verify
 
 
@@ -104,6 +110,30 @@ def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.Mo
             counts[expected] += 1
     assert min(counts.values()) > 30
     assert sum(needs is not None and needs.disjoint for needs in taken) > 50
+
+
+def test_forced_bytes_are_those_of_the_access_trace() -> None:
+    """Every order needs them, so that the order of the program does not matter."""
+    chance = random.Random(3)
+    told = 0
+    for _ in range(150):
+        graph = random_graph(chance)
+        program = to_anf(graph)
+        needed = as_problem(program, Residency())
+        kinds = chance.choice((("in place",), ("placement",), ("in place", "placement")))
+        allowed = find_hand_overs(program, Residency(), needed, kinds)
+        if allowed is None:
+            continue
+        told += 1
+        names = needed.names
+        joined = [(names[one], names[other], shift) for one, other, shift in allowed.joined]
+        storages = relaxed_by(graph, Residency(), joined, allowed.saved.tolist())
+        slowly = forced_live_bytes(graph, Residency(), kinds, *replay(program, Residency()))
+        assert forced_by(storages) == slowly
+        op = chance.choice(graph.ops).name
+        at = forced_live_bytes(graph, Residency(), kinds, *replay(program, Residency()), at=op)
+        assert forced_by(storages, at=op) == at
+    assert told > 80
 
 
 def test_result_over_an_input_that_is_read_later_is_refused() -> None:
