@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -56,9 +56,14 @@ class AliasCandidate:
 
 
 def find_candidates(
-    graph: Graph, residency: Residency, kinds: Collection[RelationKind] = get_args(RelationKind)
+    graph: Graph,
+    residency: Residency,
+    kinds: Collection[RelationKind] = get_args(RelationKind),
+    poll: Callable[[], object] = lambda: None,
 ) -> tuple[AliasCandidate, ...]:
     """All alias candidates of these kinds in the arena, op by op. O(ops + tensors).
+
+    ``poll`` is called for every op that may share bytes, and may raise.
 
     Left out are those that no plan can use: storages outside the arena, constants, storages that
     several ops write into (no single op decides their bytes), ops with bodies, tensors that share a
@@ -85,17 +90,20 @@ def find_candidates(
     if residency not in known:
         barred = outside_storages(graph, residency) | _not_written_once(graph)
         barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
-        known[residency] = tuple(_candidates(graph, barred))
+        known[residency] = tuple(_candidates(graph, barred, poll))
     return tuple(candidate for candidate in known[residency] if candidate.relation.kind in kinds)
 
 
-def _candidates(graph: Graph, barred: Collection[str]) -> Iterator[AliasCandidate]:
+def _candidates(
+    graph: Graph, barred: Collection[str], poll: Callable[[], object]
+) -> Iterator[AliasCandidate]:
     columns = graph.columns
     alone = np.bincount(columns.root, minlength=len(columns.names)) == 1
     sizes, number = columns.size.tolist(), columns.number
     for k, op in enumerate(graph.ops):
         if op.bodies or not (op.in_place or op.placements):
             continue
+        poll()
         tensors = op.inputs + op.outputs
         if not op.placements and alone[[number[name] for name in tensors]].all():
             # Every tensor is a storage: nothing else that the op accesses lies in it.

@@ -9,7 +9,7 @@ sizes of such results are subtracted at the op's step, and at no other.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,10 +22,14 @@ NAME = "live bytes, shared"
 
 
 def shared_bound(
-    problem: Problem, candidates: Sequence[AliasCandidate], lives: ProgramLives
+    problem: Problem,
+    candidates: Sequence[AliasCandidate],
+    lives: ProgramLives,
+    poll: Callable[[], object] = lambda: None,
 ) -> Bound:
     """A lower bound on the peak of every plan at this order, whichever candidates it uses.
 
+    ``poll`` is called for every group of storages that placements join, and may raise.
     O(n log n + candidates × storages that placements join).
 
     Examples
@@ -57,6 +61,7 @@ def shared_bound(
     np.add.at(change, np.searchsorted(times, spans.lower[alone]), held)
     np.subtract.at(change, np.searchsorted(times, spans.upper[alone]), held)
     for places in groups:
+        poll()
         rows = [row[name] for name in places]
         here = np.unique(np.concatenate([problem.lower[rows], problem.upper[rows]]))
         covered = _covered(problem, row, places, here)

@@ -7,15 +7,18 @@ by search; and for small programs CP-SAT searches candidates and offsets togethe
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from cpplan.aliasing.alias_candidates import AliasCandidate, find_candidates
 from cpplan.aliasing.alias_sets import AliasSets, SharingRules, form_alias_sets, place_alias_sets
+from cpplan.aliasing.bounds import NAME as SHARED
 from cpplan.aliasing.bounds import shared_bound
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.aliasing.lives import ProgramLives
@@ -23,9 +26,11 @@ from cpplan.aliasing.merged import Merged, merge_alias_sets, storages_of
 from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
 from cpplan.model.plan import RelationKind
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
+from cpplan.packing.bounds import Bound, largest_buffer_bound
 from cpplan.packing.incumbent import Incumbent, Report
 from cpplan.packing.levels import LevelIncumbent, OneLevel
 from cpplan.packing.solve import pack, pack_by, run_heuristics
@@ -73,6 +78,38 @@ class Choice:
         return self.merged.spread(reduction.restore(self.incumbent.offsets, problem))
 
 
+class _Facts(NamedTuple):
+    """The candidates, the rules by which they go together, and a bound whichever are used."""
+
+    candidates: tuple[AliasCandidate, ...]
+    rules: SharingRules
+    bound: Bound
+
+
+def _read(
+    graph: Graph,
+    problem: Problem,
+    residency: Residency,
+    kinds: Collection[RelationKind],
+    lives: ProgramLives,
+    deadline: Deadline,
+) -> _Facts:
+    """Candidates, rules and bound of a graph; raises ``TimeUpError`` once time is up."""
+    poll = deadline.check
+    poll()
+    candidates = find_candidates(graph, residency, kinds, poll)
+    origins = Origins(graph, candidates, poll)
+    rules = SharingRules(storages_of(problem, origins.of), lives, origins, candidates)
+    poll()
+    return _Facts(candidates, rules, shared_bound(problem, candidates, lives, poll))
+
+
+def _no_facts(graph: Graph, problem: Problem, lives: ProgramLives) -> _Facts:
+    """No candidates, and a bound that holds whatever shares bytes."""
+    rules = SharingRules({}, lives, Origins(graph, ()), ())
+    return _Facts((), rules, largest_buffer_bound(problem))
+
+
 class SharingSearch(LevelIncumbent[Choice]):
     """An anytime search for the best candidates at one order, and the best choice so far.
 
@@ -92,6 +129,13 @@ class SharingSearch(LevelIncumbent[Choice]):
         For random choices.
     report
         Called with peak, bound and source at every improvement.
+    reading
+        When it passes before all is known of what may share bytes, nothing shares any.
+
+    Attributes
+    ----------
+    late
+        True if time was up before that was known.
 
     Raises
     ------
@@ -110,18 +154,22 @@ class SharingSearch(LevelIncumbent[Choice]):
         limit: int | None = None,
         seed: int = 0,
         report: Report = lambda peak, bound, source: None,
+        reading: Deadline | None = None,
     ):
         self.problem, self.kinds = problem, frozenset(kinds)
         unrolled = unroll(program)
-        self.candidates = find_candidates(unrolled.graph, residency, kinds)
         lives = ProgramLives(unrolled, problem, residency)
-        origins = Origins(unrolled.graph, self.candidates)
-        storages = storages_of(problem, origins.of)
-        self.rules = SharingRules(storages, lives, origins, self.candidates)
+        deadline = reading or Deadline(math.inf)
+        try:
+            facts = _read(unrolled.graph, problem, residency, self.kinds, lives, deadline)
+        except TimeUpError:
+            facts = _no_facts(unrolled.graph, problem, lives)
+        self.candidates, self.rules, bound = facts
+        self.late = bound.name != SHARED
         self._random = random.Random(seed)
         # Every choice is packed towards these.
         self.target, self.limit = target, limit
-        self.bounds = [shared_bound(problem, self.candidates, lives)]
+        self.bounds = [bound]
         # Permission to share must never cost bytes: with many buffers, plan without sharing first.
         self._plain = self._pack(self.candidates, frozenset(self.candidates), AliasSets())
         self._many = len(problem) > active().many_buffers
@@ -154,6 +202,9 @@ class SharingSearch(LevelIncumbent[Choice]):
 
         self.announce()
         try:
+            if self.late:
+                self._watch(self.best, pack_again, deadline)
+                return
             self._pack_first(deadline)
             # With many buffers, one proof takes no longer than packing the other choices.
             prove = partial(self._prove, active().first_work, budget)

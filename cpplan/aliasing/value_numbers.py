@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
@@ -29,6 +29,7 @@ class Origins:
     """The pieces of every storage that a candidate names, ascending and without holes.
 
     Only candidates count: bytes that no candidate says to be copied have an origin of their own.
+    ``poll`` is called for every op that copies, and may raise.
 
     Examples
     --------
@@ -48,7 +49,12 @@ class Origins:
     (True, False)
     """
 
-    def __init__(self, graph: Graph, candidates: Iterable[AliasCandidate]):
+    def __init__(
+        self,
+        graph: Graph,
+        candidates: Iterable[AliasCandidate],
+        poll: Callable[[], object] = lambda: None,
+    ):
         self.of: dict[str, list[Piece]] = {}
         copies: dict[int, list[AliasCandidate]] = {}
         for candidate in candidates:
@@ -58,6 +64,8 @@ class Origins:
             if not candidate.in_place:
                 copies.setdefault(candidate.op, []).append(candidate)
         for number in to_anf(graph).order if copies else ():
+            if number in copies:
+                poll()
             for candidate in copies.get(number, ()):
                 if candidate.relation.other in graph.ops[number].outputs:
                     self._copy(
@@ -97,6 +105,9 @@ class Origins:
         moved = [Piece(p.begin - shift, p.end - shift, p.origin, p.start) for p in taken]
         old = self.of[target]
         size = old[-1].end
+        if begin == 0 and end == size:
+            self.of[target] = _join(moved)
+            return
         pieces = [*_cut(old, 0, begin), *moved, *_cut(old, end, size)]
         self.of[target] = _join(pieces)
 

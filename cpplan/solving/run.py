@@ -45,6 +45,8 @@ ORDERS_ALONE = (
     "the searches for orders and for offsets have ended, and for both together the graph is too "
     "large, has bodies or has ends that are given"
 )
+NO_TIME_TO_SHARE = "too little time is left to learn which tensors may share bytes"
+NO_TIME_TO_ORDER = "too little time is left to search for orders in which tensors share bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,14 @@ class Run:
         self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
     ) -> Packed:
         """Packing of one order; ``best`` is the packing of another order so far."""
-        start = deadline.elapsed()
+        start, built = deadline.elapsed(), 0.0
         with without_collection():
             problem = as_problem(source, self.residency, self.request.pools)
         if len(problem) >= tuned(PackingTuning).many_buffers:
             # To read, sort and reduce so much takes about as long as to verify it in the end.
-            times = self._tuning.sharing_checked if self.sharing else 1.0
-            deadline.reserve(times * (deadline.elapsed() - start))
+            built = deadline.elapsed() - start
+            tuning = self._tuning
+            deadline.reserve((tuning.sharing_checked if self.sharing else tuning.checked) * built)
         if not is_peak(problem, self.request.objective):
             return self._pack_pools(source, problem, deadline)
 
@@ -106,7 +109,7 @@ class Run:
             self.record(known, bound if best is None else None, name)
 
         if self.sharing and isinstance(source, Program):
-            return self._pack_sharing(source, problem, deadline, record)
+            return self._pack_sharing(source, problem, deadline, record, built)
         incumbent = Incumbent(problem, target=self.target, limit=self.limit, report=record)
         try:
             if self.request.algorithm is not None:
@@ -130,7 +133,13 @@ class Run:
         problem: Problem,
         deadline: Deadline,
         record: Callable[[int, int, str], None],
+        built: float,
     ) -> Packed:
+        reading = None
+        if built and self.request.algorithm is None:
+            reading = deadline.share(self._tuning.sharing_reading_share)
+            if _is_short(reading, self._tuning.sharing_reading * built):
+                reading.cancel()
         search = SharingSearch(
             program,
             problem,
@@ -140,7 +149,10 @@ class Run:
             limit=self.limit,
             seed=self.budget.seed,
             report=record,
+            reading=reading,
         )
+        if search.late:
+            self.stop_early(NO_TIME_TO_SHARE)
         try:
             if self.request.algorithm is not None:
                 search.pack_by(self.request.algorithm, deadline)
@@ -309,7 +321,7 @@ class Run:
         best, outcome = self._go_on(best, outcome, turns)
         if free:
             best, outcome = self._search_jointly(best, outcome, tuning.joint_ops_in_the_end)
-        if not self._settled(best, outcome):
+        if not (self._settled(best, outcome) or self.reasons):
             most_ops = tuning.joint_ops_in_the_end
             joint = free and joint_problem(source, self.residency, most_ops) is not None
             self.stop_early(ALL_ORDERS if joint else ORDERS_ALONE)
@@ -384,11 +396,18 @@ class Run:
         position = {op.name: k for k, op in enumerate(source.graph.ops)}
         given = source if not (first or last) else as_program(graph)
         assert isinstance(given, Program)
-        begin = self.deadline.elapsed()
+        begin, built = self.deadline.elapsed(), 0.0
         ordering = order_problem(graph, self.residency)
         if len(graph.ops) >= tuned(PackingTuning).many_buffers:
-            self.deadline.reserve(self._tuning.order_checked * (self.deadline.elapsed() - begin))
+            built = self.deadline.elapsed() - begin
+            self.deadline.reserve(self._tuning.order_checked * built)
         start = np.array(given.order, np.int64)
+        # With first and last, the graph lists its ops anew: back to the source's numbers.
+        number = np.array([position[op.name] for op in graph.ops], np.int64)
+        if self.sharing and _is_short(self.deadline, self._tuning.order_reading * built):
+            self.stop_early(NO_TIME_TO_ORDER)
+            yield OrderOutcome(number[start], ordering.peak(start), 0, "given order", FORCED)
+            return
         proof, complete = None, True
         if self.sharing:
             ordering, relaxed, complete = self._shared_ordering(graph, ordering)
@@ -407,8 +426,6 @@ class Run:
             if len(outcomes) == 2 or (outcome.peak, outcome.bound) != (known.peak, known.bound):
                 self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
 
-        # With first and last, the graph lists its ops anew: back to the source's numbers.
-        number = np.array([position[op.name] for op in graph.ops], np.int64)
         search: OrderSearch | None = None
         ended = False
         while not ended:
@@ -475,3 +492,8 @@ class Run:
         self.history.append(event)
         if self.request.progress is not None:
             self.request.progress(event)
+
+
+def _is_short(deadline: Deadline, seconds: float) -> bool:
+    """True if less than this time is left by the clock, seconds."""
+    return not deadline.deterministic and deadline.remaining() < seconds

@@ -41,9 +41,15 @@ class SolvingTuning:
         Ops up to which CP-SAT decides order and offsets together: before the other searches for
         orders go on, and after they have ended. The model has a rectangle with variable sides for
         every storage: beyond this it only costs time, unless nothing else is left to try.
-    sharing_checked, order_checked
-        Times that the checker takes for what the packing or the order problem took to build: it
-        follows the ops one by one where bytes are shared or orders searched.
+    checked, sharing_checked, order_checked
+        Times that plan, checker and writer take for what the packing problem took to build, without
+        sharing and with, or the order problem.
+    sharing_reading, order_reading
+        Times that it takes to learn which tensors may share bytes for what the packing problem took
+        to build, and which may in every order for what the order problem took. Without so much
+        time, nothing shares, or the given order is all there is.
+    sharing_reading_share
+        Of the time left, to learn which tensors may share bytes.
     growth_seconds
         To plan a plan of symbolic sizes anew where a value is beyond its bound.
     choice_share
@@ -67,8 +73,12 @@ class SolvingTuning:
     grace: float = 1.0
     joint_ops: int = 40
     joint_ops_in_the_end: int = 150
-    sharing_checked: float = 4.0
-    order_checked: float = 2.0
+    checked: float = 5.0
+    sharing_checked: float = 8.0
+    order_checked: float = 5.0
+    sharing_reading: float = 6.0
+    order_reading: float = 8.0
+    sharing_reading_share: float = 0.6
     growth_seconds: float = 10.0
     choice_share: float = 0.4
     spill_schedules: int = 3

@@ -1,14 +1,18 @@
 """What grows with a graph grows in proportion, and models are built only while there is time."""
 
+import sys
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cpplan import Graph, Op, Tensor, solve
+from cpplan.aliasing.alias_candidates import _candidates
+from cpplan.aliasing.candidates import candidate_relations
 from cpplan.aliasing.lives import ProgramLives
-from cpplan.aliasing.segments import share_in_any_order
+from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import AliasingTuning
 from cpplan.model.problem import Problem
@@ -21,10 +25,15 @@ from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.storage_ids.cp_sat_storages import count_entries, improve
 from cpplan.packing.tuning import PackingTuning
+from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
+from cpplan.solving.run import NO_TIME_TO_ORDER, NO_TIME_TO_SHARE
 from cpplan.verification import verifier
+from cpplan.verification.access_trace import replay
+from cpplan.verification.shared_bound import Sharing
+from cpplan.verification.storages import relaxed_storages
 from tests.benchmarks.time_limits import GRAPHS
 
 
@@ -283,3 +292,92 @@ def test_one_pool_derives_no_never_shared_bytes(monkeypatch):
     monkeypatch.setattr(verifier, "never_shared", None)
     plan = solve(GRAPHS["concatenations"](27), in_place=True, deterministic=True, time_limit=1)
     assert plan.relations
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Python and C functions that some work calls."""
+    count = 0
+
+    def event(frame: object, kind: str, value: object) -> None:
+        nonlocal count
+        count += kind in ("call", "c_call")
+
+    sys.setprofile(event)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def wide(count: int) -> Graph:
+    """Ops that each write over what they read, and one that may write over any of its inputs."""
+    names = [f"t{k}" for k in range(count)]
+    tensors = [Tensor(name, 8) for name in names]
+    ops = [Op(f"op{name}", outputs=(name,)) for name in names]
+    over = tuple(("y", name) for name in names)
+    end = Op("end", inputs=tuple(names), outputs=("y",), in_place=over)
+    return Graph("wide", (*tensors, Tensor("y", 8, kind="output")), (*ops, end))
+
+
+def fused(count: int) -> Graph:
+    """One op that may write each of its results over an input, as optimizers of many tensors do."""
+    given = [Tensor(f"x{k}", 8, kind="input") for k in range(count)]
+    made = [Tensor(f"y{k}", 8, kind="output") for k in range(count)]
+    over = tuple((f"y{k}", f"x{k}") for k in range(count))
+    op = Op("step", "", tuple(t.name for t in given), tuple(t.name for t in made), in_place=over)
+    return Graph("fused", (*given, *made), (op,))
+
+
+@pytest.mark.parametrize("make", [wide, fused])
+def test_ops_of_many_tensors_take_linear_work(make):
+    def work(count: int) -> None:
+        graph = make(count)
+        ordering, kinds = order_problem(graph, Residency()), ("in place",)
+        candidates = [*_candidates(graph, set(), lambda: None)]
+        assert len(candidates) == count
+        assert len([r for op in graph.ops for r in candidate_relations(graph, op)]) == count
+        _handed_over(ordering, candidates)
+        over = [(c.relation.tensor, c.relation.other) for c in candidates]
+        accesses, runs = replay(to_anf(graph), Residency(), over)
+        relaxed_storages(graph, Residency(), kinds, accesses, runs)
+        Sharing(kinds, accesses, runs).at(len(runs) - 1, [])
+
+    work(10)
+    assert calls(lambda: work(800)) < 5 * calls(lambda: work(200))
+
+
+def test_without_time_to_read_what_may_be_shared_nothing_is(monkeypatch):
+    tuning = {"solving": {"sharing_reading": 1e9}}
+    plan = solve(GRAPHS["fan_out"](2200), in_place=True, time_limit=60, workers=1, tuning=tuning)
+    assert not plan.relations
+    assert plan.sharing == ("in place", "placement")
+    assert plan.bound_by == "largest buffer"
+    assert plan.message.endswith(NO_TIME_TO_SHARE)
+    assert plan.peak < plan.size.sum() + 1
+
+
+def test_reading_what_may_be_shared_ends_in_the_middle():
+    graph = GRAPHS["concatenations"](90)
+    program = as_program(graph)
+    problem = as_problem(program, Residency())
+    for polls in (0, 5, 15, 25):
+        vars(graph).pop("_alias_candidates", None)
+        reading = Deadline(polls + 0.5, deterministic=True)
+        reading.check = lambda work=0.0, d=reading: Deadline.check(d, 1.0)
+        kinds = ("in place", "placement")
+        search = SharingSearch(program, problem, Residency(), kinds=kinds, reading=reading)
+        assert search.late
+        search.run(Budget(Deadline(1, deterministic=True)))
+        assert search.best.peak == 1024
+        assert search.bound.value <= 512
+
+
+def test_without_time_to_search_for_orders_the_given_one_is_packed():
+    graph = GRAPHS["fan_out"](2200)
+    tuning = {"solving": {"order_reading": 1e9}}
+    options = {"order": "search", "in_place": True, "time_limit": 60, "workers": 1}
+    plan = solve(graph, tuning=tuning, **options)
+    assert plan.order == tuple(op.name for op in graph.ops)
+    assert (plan.status, plan.lower_bound) == ("feasible", 0)
+    assert plan.message.endswith(NO_TIME_TO_ORDER)
