@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cpplan.model.axes import Axis
+from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Op
 from cpplan.model.printable import printable
 from cpplan.splitting.problem import SplitProblem
@@ -62,12 +63,12 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
         for part, whole, _ in (op.placements if "placement" in shared else ())
         for name in (part, whole)
     }
-    given = [m for m in range(len(size)) if problem.given[m]]
+    given = {m: size[m] for m in range(len(size)) if problem.given[m]}
     stays = _staying(problem)
-    throughout = stays & set(given)
+    throughout = stays.keys() & given.keys()
     best = max(
-        LeastPiece(_sum(given, size, copied), None),
-        LeastPiece(_sum(stays, size, copied), None),
+        LeastPiece(_sum(given, copied), None),
+        LeastPiece(_sum(stays, copied), None),
         key=lambda found: found.bytes,
     )
     least_start: int | None = None
@@ -77,31 +78,41 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
         own = {m: least for m, least in accessed.items() if m not in over and m not in throughout}
         need = sum(least for m, least in own.items() if m not in copied)
         need += max((least for m, least in own.items() if m in copied), default=0)
-        need += sum(size[m] for m in throughout)
+        need += sum(stays[m] for m in throughout)
         if need > best.bytes:
             best = LeastPiece(need, op.name, not _axes(problem, op))
         written = {storage(name) for name in op.outputs + op.workspaces}
         new = sum(own.get(m, 0) for m in written if not problem.given[m] and m not in copied)
         if all(problem.given[storage(name)] for name in op.inputs):
             least_start = new if least_start is None else min(least_start, new)
-    start = _sum(given, size, copied) + (least_start or 0)
+    start = _sum(given, copied) + (least_start or 0)
     return max(best, LeastPiece(start, None), key=lambda found: found.bytes)
 
 
-def _sum(storages: Collection[int], size: list[int], copied: Collection[int]) -> int:
+def _sum(sizes: Mapping[int, int], copied: Collection[int]) -> int:
     """Bytes of storages that are there at once; of those copied anywhere, the largest."""
-    apart = sum(size[m] for m in storages if m not in copied)
-    return apart + max((size[m] for m in storages if m in copied), default=0)
+    apart = sum(size for m, size in sizes.items() if m not in copied)
+    return apart + max((size for m, size in sizes.items() if m in copied), default=0)
 
 
-def _staying(problem: SplitProblem) -> set[int]:
-    """Storages that are in the arena to the end."""
+def _staying(problem: SplitProblem) -> dict[int, int]:
+    """Storages that are in the arena to the end, and the bytes that must be.
+
+    Of a storage that may be cut, the elements that are an output.
+    """
     residency, root = problem.residency, problem.graph.root
     kinds = {"output"}
     kinds |= {"input"} if residency.inputs == "keep" else set()
     kinds |= {"constant"} if residency.constants == "keep" else set()
-    tensors = (t.name for t in problem.graph.tensors if t.kind in kinds)
-    return {problem.storage(root[name][0]) for name in tensors}
+    found: dict[int, int] = {}
+    for tensor in problem.graph.tensors:
+        if tensor.kind in kinds:
+            m = problem.storage(root[tensor.name][0])
+            need = problem.size[m]
+            if tensor.name in problem.lines and tensor.shape is not None:
+                need = min(need, math.prod(tensor.shape) * BITS[str(tensor.dtype)] // 8)
+            found[m] = max(found.get(m, 0), need)
+    return found
 
 
 def _axes(problem: SplitProblem, op: Op) -> list[Axis]:
@@ -124,7 +135,7 @@ def _accessed(problem: SplitProblem, op: Op) -> dict[int, int]:
                     low, high = problem.intervals(window, axis)
                     shortest = max(0, int((high - low).min())) * lines.grain[name][window.axis]
                     shape[window.axis] = min(shape[window.axis], shortest)
-            least = least // max(1, math.prod(tensor.shape)) * math.prod(shape)
+            least = math.prod(shape) * BITS[str(tensor.dtype)] // 8
         elif graph.root[name] != (name, 0):
             least = min(least, tensor.nbytes)
         found[m] = max(found.get(m, 0), least)

@@ -17,7 +17,7 @@ from cpplan.model.axes import Axis, Window
 from cpplan.model.problem import Ints
 from cpplan.splitting.problem import SplitProblem
 
-WindowOf = Callable[[int, str], Window | None]
+WindowOf = Callable[[int, str, int], Window | None]
 
 
 class Table(NamedTuple):
@@ -39,7 +39,8 @@ class Line:
     problem
         The program's ops and storages.
     axes, window
-        Axis of each op, and its window of a tensor along it.
+        Axis of each op, and its window of a tensor along it, as a part of one of the storages
+        that the tensor has its bytes from.
     """
 
     def __init__(self, problem: SplitProblem, axes: list[Axis | None], window: WindowOf):
@@ -50,12 +51,16 @@ class Line:
         axis = self.axes[k]
         return 1 if axis is None else axis.extent
 
-    def table(self, k: int, name: str) -> Table | None:
-        """Positions of a tensor that an op needs; ``None`` if it needs all at every step."""
-        window, axis = self._window(k, name), self.axes[k]
+    def table(self, k: int, name: str, storage: int) -> Table | None:
+        """Positions of a storage that an op needs; ``None`` if it needs all at every step.
+
+        It is one of those that the tensor of this name has its bytes from.
+        """
+        window, axis = self._window(k, name, storage), self.axes[k]
         if window is None or axis is None:
             return None
-        return Table((window, axis.extent), *self._problem.intervals(window, axis))
+        found = self._problem.intervals_of(storage, window, axis)
+        return Table((window, axis.extent, storage == self._problem.storage(name)), *found)
 
 
 class Rows:
@@ -69,10 +74,10 @@ class Rows:
         Steps of each op along its second axis in each strip, shape ``(ops, strips, 2)``. Only
         where they end counts: each begins where the one before ends.
     extent
-        Gives the positions of a tensor along the second axis.
+        Gives the positions of a storage along the second axis.
     """
 
-    def __init__(self, first: Line, second: Line, strips: Ints, extent: Callable[[str], int]):
+    def __init__(self, first: Line, second: Line, strips: Ints, extent: Callable[[int], int]):
         self._first, self._second, self._extent = first, second, extent
         self.ends = strips[:, :, 1]
         self.starts = np.hstack([np.zeros((len(strips), 1), np.int64), self.ends[:, :-1]])
@@ -87,14 +92,15 @@ class Rows:
         """Steps of an op."""
         return self._first.steps(k) * len(self.ends[k])
 
-    def table(self, k: int, name: str) -> Table | None:
-        """Positions of a tensor that an op needs; ``None`` if it needs all at every step."""
-        rows, columns = self._first.table(k, name), self._second.table(k, name)
+    def table(self, k: int, name: str, storage: int) -> Table | None:
+        """Positions of a storage that an op needs; ``None`` if it needs all at every step."""
+        rows = self._first.table(k, name, storage)
+        columns = self._second.table(k, name, storage)
         if rows is None or columns is None:
             return None
-        width = self._extent(name)
+        width = self._extent(storage)
         begin, end = columns.low[self.starts[k]], columns.high[self.ends[k] - 1]
         low = np.maximum(rows.low[:, None] * width + begin, 0).ravel()
         high = np.maximum((rows.high[:, None] - 1) * width + end, 0).ravel()
         low = np.minimum.accumulate(low[::-1])[::-1]
-        return Table((k, name), low, np.maximum.accumulate(high))
+        return Table((k, name, storage), low, np.maximum.accumulate(high))

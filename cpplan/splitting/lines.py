@@ -1,11 +1,15 @@
 """Axes along which tensors may be cut, views among them: the lines of each storage.
 
 A storage that holds one tensor may be cut along every axis, at every position. If it holds views,
-all of its bytes in other shapes, then an op that makes a view says by its axes which of them go on:
-if both windows of an axis tile their tensors, a part of one has the bytes of a part of the other. A
-*line* is an axis of the storage's own tensor that goes on in all its views. It may be cut into
-*units*, as many as the steps of all those axes have in common: after a reshape from 116 channels
-to 2 x 58, between the two halves only.
+all of its bytes in other shapes or some of them, then an op that makes a view says by its axes
+which of them go on: if both windows of an axis tile their tensors, a part of one has the bytes of a
+part of the other. A *line* is an axis of the storage's own tensor that goes on in all its views. It
+may be cut into *units*, as many as the steps of all those axes have in common: after a reshape from
+116 channels to 2 x 58, between the two halves only.
+
+A view that shows a part of its storage (a slice, one of several stacked matrices) shows an interval
+of each line, as its first byte and its last say, and its own axis, if it has one, goes along that
+interval. A line that a view has no axis for is not cut within the interval shown.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.dtypes import BITS
@@ -34,12 +39,15 @@ class Lines:
         View -> the tensor over whose bytes the op that writes it makes it.
     links
         View -> names of the axes of that op along which it may be cut.
+    shown
+        Tensor -> line -> units of it that the tensor shows, ``(start, stop)``.
     """
 
     line: dict[str, dict[int, int]]
     grain: dict[str, dict[int, int]]
     source: dict[str, str]
     links: dict[str, frozenset[str]]
+    shown: dict[str, dict[int, tuple[int, int]]]
 
     def __contains__(self, tensor: str) -> bool:
         return tensor in self.line
@@ -48,19 +56,20 @@ class Lines:
         """True if a window's tensor may be cut along its axis."""
         return window.axis in self.line.get(window.tensor, {})
 
-    def units(self, window: Window, start: int, stop: int, extent: int) -> tuple[int, int]:
-        """Units that steps ``[start, stop)`` of an op access; rounded outwards."""
-        low, high = window.interval(start, stop, extent)
-        grain = self.grain[window.tensor][window.axis]
-        return (low, high) if grain == 1 else (low // grain, -(-high // grain))
-
     def interval(self, window: Window, start: int, stop: int, extent: int) -> tuple[int, int]:
-        """Positions of these units; an empty interval stays empty."""
+        """Positions that steps ``[start, stop)`` of an op access, rounded outwards to whole units.
+
+        An empty interval stays empty.
+        """
         low, high = window.interval(start, stop, extent)
         grain = self.grain[window.tensor][window.axis]
         if grain == 1 or low == high:
             return low, high
         return low // grain * grain, -(-high // grain) * grain
+
+    def first(self, tensor: str, axis: int) -> int:
+        """Unit of its line at which a tensor's axis begins."""
+        return self.shown[tensor][self.line[tensor][axis]][0]
 
     def can_cut(self, op: Op, axis: Axis) -> bool:
         """True if an op may be cut along one of its axes."""
@@ -93,7 +102,7 @@ def find_lines(graph: Graph) -> Lines:
     >>> found.grain
     {'x': {0: 1}, 'y': {0: 2}}
     """
-    found = Lines({}, {}, {}, {})
+    found = Lines({}, {}, {}, {}, {})
     if graph.symbols is not None:
         return found
     members: dict[str, list[Tensor]] = {}
@@ -106,6 +115,7 @@ def find_lines(graph: Graph) -> Lines:
             shape = tensors[0].shape or ()
             found.line[root] = {k: k for k in range(len(shape))}
             found.grain[root] = dict.fromkeys(range(len(shape)), 1)
+            found.shown[root] = {k: (0, extent) for k, extent in enumerate(shape)}
         else:
             _add_views(graph, root, tensors, found)
     return found
@@ -117,27 +127,36 @@ def _has_whole_elements(tensor: Tensor) -> bool:
     if tensor.shape is None or tensor.dtype is None or tensor.symbolic:
         return False
     bits = BITS.get(tensor.dtype, 1)
-    return bits % 8 == 0 and tensor.nbytes == math.prod(tensor.shape) * bits // 8 > 0
+    # A view may leave out bytes between its elements.
+    nbytes = math.prod(tensor.shape) * bits // 8
+    return bits % 8 == 0 and nbytes > 0 and (tensor.nbytes == nbytes or _leaves_out(tensor, nbytes))
+
+
+def _leaves_out(tensor: Tensor, nbytes: int) -> bool:
+    return tensor.view_of is not None and tensor.nbytes > nbytes
 
 
 def _add_views(graph: Graph, root: str, tensors: list[Tensor], found: Lines) -> None:
     """Lines of a storage with views, if there are any."""
-    size = graph.tensor[root].nbytes
-    if any(t.nbytes != size or graph.root[t.name][1] for t in tensors):
-        return
     names = {tensor.name for tensor in tensors}
     makers: dict[str, tuple[Op, str]] = {}
+    boxes: dict[str, list[tuple[int, int]]] = {}
     for tensor in tensors:
+        box = shown_box(graph, tensor)
+        if box is None:
+            return
+        boxes[tensor.name] = box
         if tensor.name == root:
             continue
         op = graph.producer.get(tensor.name)
         read = [] if op is None else [name for name in dict.fromkeys(op.inputs) if name in names]
-        if op is None or len(read) != 1 or len(names.intersection(op.outputs)) != 1:
+        if op is None or len(read) != 1:
             return
         makers[tensor.name] = op, read[0]
     shape = graph.tensor[root].shape or ()
     places: dict[str, dict[int, int]] = {root: {k: k for k in range(len(shape))}}
-    units = dict(enumerate(shape))
+    # Positions of a unit.
+    width = dict.fromkeys(range(len(shape)), 1)
     via: dict[str, dict[int, str]] = {}
     while len(places) < len(tensors):
         name = next((n for n, (_, s) in makers.items() if n not in places and s in places), None)
@@ -147,37 +166,106 @@ def _add_views(graph: Graph, root: str, tensors: list[Tensor], found: Lines) -> 
         # Line -> axis of the view, and the axis of the op.
         places[name], via[name] = {}, {}
         line_at = {own: line for line, own in places[source].items()}
-        for axis, at, made in _tilings(graph, op, source, name):
-            line = line_at.get(at)
-            taken = line in places[name] or made in places[name].values()
-            if line is not None and not taken:
-                places[name][line], via[name][line] = made, axis.name
-                units[line] = math.gcd(units[line], axis.extent)
-    common = [k for k in places[root] if units[k] > 1 and all(k in p for p in places.values())]
+        for tiling in _tilings(graph, op, source, name):
+            line = line_at.get(tiling.read)
+            taken = line in places[name] or tiling.made in places[name].values()
+            if line is None or taken:
+                continue
+            low, high = boxes[source][line]
+            extent = (graph.tensor[source].shape or ())[tiling.read]
+            shown = [low + end * (high - low) // extent for end in (tiling.low, tiling.high)]
+            step, rest = divmod(shown[1] - shown[0], tiling.steps)
+            if tuple(shown) == boxes[name][line] and not rest:
+                places[name][line], via[name][line] = tiling.made, tiling.axis
+                width[line] = math.lcm(width[line], step)
+    common = []
+    for line, extent in enumerate(shape):
+        for name, (low, high) in ((name, box[line]) for name, box in boxes.items()):
+            if line in places[name]:
+                continue
+            # Not cut within what a view without an axis for it shows.
+            length = high - low
+            width[line] = math.lcm(width[line], length if low % length == 0 else extent)
+        ends = {end for name, box in boxes.items() if line in places[name] for end in box[line]}
+        if width[line] < extent and not any(end % width[line] for end in (extent, *ends)):
+            common.append(line)
     if not common:
         return
     for tensor in tensors:
-        own = tensor.shape or ()
-        found.line[tensor.name] = {j: k for k, j in places[tensor.name].items() if k in common}
+        own, box = tensor.shape or (), boxes[tensor.name]
+        at = {j: k for k, j in places[tensor.name].items() if k in common}
+        found.shown[tensor.name] = {
+            k: (box[k][0] // width[k], -(-box[k][1] // width[k])) for k in common
+        }
+        found.line[tensor.name] = at
         found.grain[tensor.name] = {
-            j: own[j] // units[k] for j, k in found.line[tensor.name].items()
+            j: own[j] * width[k] // (box[k][1] - box[k][0]) for j, k in at.items()
         }
     for name, (_, source) in makers.items():
         found.source[name] = source
-        found.links[name] = frozenset(via[name][k] for k in common)
+        found.links[name] = frozenset(via[name][k] for k in common if k in via[name])
 
 
-def _tilings(graph: Graph, op: Op, source: str, view: str) -> Iterator[tuple[Axis, int, int]]:
-    """Axes of an op whose windows tile both tensors, and the axis of each."""
+def shown_box(graph: Graph, tensor: Tensor) -> list[tuple[int, int]] | None:
+    """Interval of each axis of its storage that a tensor shows; ``None`` if it is no such part.
+
+    From its first byte to its last, if these are the corners of a part that has room for it.
+    """
+    root, start = graph.root[tensor.name]
+    whole = graph.tensor[root]
+    shape, own = whole.shape or (), tensor.shape or ()
+    if start == 0 and tensor.nbytes == whole.nbytes:
+        return [(0, extent) for extent in shape]
+    width = whole.nbytes // math.prod(shape)
+    first, last = divmod(start, width), divmod(start + tensor.nbytes, width)
+    if first[1] or last[1]:
+        return None
+    low, high = first[0], last[0] - 1
+    box: list[tuple[int, int]] = []
+    for extent in reversed(shape):
+        (low, one), (high, other) = divmod(low, extent), divmod(high, extent)
+        box.append((one, other + 1))
+    volume = math.prod(end - begin for begin, end in box)
+    room = all(begin < end for begin, end in box) and volume >= math.prod(own)
+    return box[::-1] if room else None
+
+
+class _Tiling(NamedTuple):
+    """Steps of an op's axis that read positions ``[low, high)`` and write all of a view."""
+
+    axis: str
+    read: int
+    made: int
+    low: int
+    high: int
+    steps: int
+
+
+def _tilings(graph: Graph, op: Op, source: str, view: str) -> Iterator[_Tiling]:
+    """Axes of an op whose windows tile both tensors, the part of one and all of the other."""
     for axis in op.axes:
-        windows = axis.window.get(source), axis.window.get(view)
-        if axis.accumulates or windows[0] is None or windows[1] is None:
+        read, made = axis.window.get(source), axis.window.get(view)
+        if axis.accumulates or read is None or made is None:
             continue
-        if all(_tiles(graph, axis, window) for window in windows if window is not None):
-            yield axis, windows[0].axis, windows[1].axis
+        regular = read.table is None and read.stride == read.size
+        steps = _steps_that_tile(graph, axis, made)
+        if regular and steps is not None:
+            low, high = (read.offset + read.stride * step for step in steps)
+            extent = (graph.tensor[source].shape or ())[read.axis]
+            if 0 <= low < high <= extent:
+                count = steps[1] - steps[0]
+                yield _Tiling(axis.name, read.axis, made.axis, low, high, count)
 
 
-def _tiles(graph: Graph, axis: Axis, window: Window) -> bool:
+def _steps_that_tile(graph: Graph, axis: Axis, window: Window) -> tuple[int, int] | None:
+    """Steps ``[start, stop)`` that write equal parts of a tensor, one after another; all of it."""
     extent = (graph.tensor[window.tensor].shape or ())[window.axis]
-    regular = window.table is None and window.offset == 0 and window.stride == window.size
-    return regular and window.size * axis.extent == extent
+    if window.table is None:
+        regular = window.offset == 0 and window.stride == window.size
+        return (0, axis.extent) if regular and window.size * axis.extent == extent else None
+    steps = [k for k, (low, high) in enumerate(window.table) if low < high]
+    if not steps or steps != list(range(steps[0], steps[-1] + 1)) or extent % len(steps):
+        return None
+    size = extent // len(steps)
+    even = all(window.table[k] == (size * n, size * n + size) for n, k in enumerate(steps))
+    return (steps[0], steps[-1] + 1) if even else None

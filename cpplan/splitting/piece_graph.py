@@ -22,8 +22,10 @@ offset 0, size 1, no table) and both have the same extent, in equal units: their
 to each other.
 
 *Views.* A tensor and its views are cut alike, unit by unit of the lines that
-:mod:`cpplan.splitting.lines` finds; a band of a view is a view of the band of its storage. An
-interval that a piece reads is rounded outwards to whole units.
+:mod:`cpplan.splitting.lines` finds, each as far as it shows the storage; a band of a view is a view
+of the band of its storage that holds it, and begins there where its first element lies. An interval
+that a piece reads is rounded outwards to whole units. Tensors that show a part of an axis of their
+storage have no equal bands along it.
 
 *Accumulating axes.* Along one, each piece adds to all bands that the op writes. The first piece
 makes ``y+8`` (for band ``y``, where 8 steps of the axis are in it), the next reads it and writes
@@ -45,7 +47,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError, located
@@ -54,12 +56,19 @@ from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan
 from cpplan.model.tensor import Tensor
 from cpplan.program.anf import Program
-from cpplan.splitting.lines import find_lines
+from cpplan.splitting.lines import find_lines, shown_box
 
 Interval = tuple[int, int]
 Box = tuple[Interval, ...]
 """An interval along each axis of a tensor's shape."""
 _Line = tuple[str, int]
+
+
+class _Location(TypedDict):
+    """Storage, offset and bytes of a view."""
+
+    view_of: tuple[str, int]
+    size: int | None
 
 
 class Band(NamedTuple):
@@ -222,13 +231,16 @@ class _Splitter:
                     low, high = lines.interval(window, start, stop, extent)
                     if low < high:
                         grain = lines.grain[window.tensor][window.axis]
-                        ends.update({low // grain, high // grain} - {0, extent // grain})
+                        first = lines.first(window.tensor, window.axis)
+                        ends.update((first + low // grain, first + high // grain))
         self._make_equal(cuts)
         found = {}
         for name in lines.line:
             found[name] = [set[int]() for _ in tensor[name].shape or ()]
             for axis, grain in lines.grain[name].items():
-                found[name][axis] = {grain * k for k in cuts.get(self._line(name, axis), ())}
+                first, extent = lines.first(name, axis), _extent(tensor[name], axis)
+                own = {grain * (k - first) for k in cuts.get(self._line(name, axis), ())}
+                found[name][axis] = {position for position in own if 0 < position < extent}
         return found
 
     def _line(self, name: str, axis: int) -> _Line:
@@ -266,9 +278,15 @@ class _Splitter:
             at = windows[0].axis
             same = _extent(self._graph.tensor[one], at) == _extent(self._graph.tensor[other], at)
             same &= at in grain[one] and grain[one].get(at) == grain[other].get(at)
+            same = same and all(self._shows_all(name, at) for name in (one, other))
             if same and is_identity(windows[0]) and is_identity(windows[1]):
                 found[number] = at
         return found
+
+    def _shows_all(self, name: str, axis: int) -> bool:
+        """True if a tensor shows all of the axis of its storage that its own goes along."""
+        line, root = self._lines.line[name][axis], self._graph.root[name][0]
+        return self._lines.shown[name][line] == self._lines.shown[root][line]
 
     def _make_bands(self, name: str, axes: list[set[int]]) -> None:
         tensor = self._graph.tensor[name]
@@ -288,8 +306,10 @@ class _Splitter:
         tensors: list[Tensor] = []
         for tensor in self._graph.tensors:
             bands = self._bands.get(tensor.name)
-            if tensor.kind == "workspace" or bands is None:
+            if tensor.kind == "workspace":
                 tensors.append(tensor)
+            elif bands is None:
+                tensors.append(self._uncut(tensor))
             else:
                 tensors.extend(self._band(tensor, name, box) for box, name in bands.items())
         by_name = {tensor.name: tensor for tensor in tensors}
@@ -333,14 +353,47 @@ class _Splitter:
         shape = tuple(stop - start for start, stop in box)
         if tensor.view_of is None:
             return replace(tensor, name=name, shape=shape, size=None)
-        root, lines = self._graph.root[tensor.name][0], self._lines
-        whole = [(0, extent) for extent in self._graph.tensor[root].shape or ()]
-        for axis, line in lines.line[tensor.name].items():
-            grains = lines.grain[tensor.name][axis], lines.grain[root][line]
-            start, stop = (end // grains[0] * grains[1] for end in box[axis])
-            whole[line] = start, stop
+        return replace(tensor, name=name, shape=shape, **self._within_band(tensor, box))
+
+    def _uncut(self, tensor: Tensor) -> Tensor:
+        """A tensor without cuts; a view lies in a band of its storage if that has cuts."""
+        if tensor.view_of is None or self._graph.root[tensor.name][0] not in self._bands:
+            return tensor
+        return replace(tensor, **self._within_band(tensor, self._box[tensor.name]))
+
+    def _within_band(self, view: Tensor, box: Box) -> _Location:
+        """Location of a part of a view in the band of its storage that holds it."""
+        root, start = self._graph.root[view.name]
+        storage, lines = self._graph.tensor[root], self._lines
+        whole = [(0, extent) for extent in storage.shape or ()]
+        inside = list(whole)
+        axis_of = {line: axis for axis, line in lines.line[view.name].items()}
+        for line, (low, high) in lines.shown[view.name].items():
+            width = lines.grain[root][line]
+            if line in axis_of:
+                grain = lines.grain[view.name][axis_of[line]]
+                low, high = (low + end // grain for end in box[axis_of[line]])
+            inside[line] = low * width, high * width
+            whole[line] = next(
+                part
+                for part in self._parts[root][line]
+                if part[0] <= low * width and high * width <= part[1]
+            )
         base = self._bands[root][tuple(whole)]
-        return replace(tensor, name=name, shape=shape, size=None, view_of=(base, 0))
+        if (start, view.nbytes) == (0, storage.nbytes):
+            return {"view_of": (base, 0), "size": None}
+        # Between the corners of the part, what the view leaves out of the last position stays out.
+        width = storage.nbytes // math.prod(storage.shape or ())
+        shown = shown_box(self._graph, view)
+        assert shown is not None
+        for line in range(len(whole)):
+            if line not in lines.shown[view.name]:
+                inside[line] = shown[line]
+        first = last = 0
+        for (low, high), (begin, end) in zip(inside, whole, strict=True):
+            first = first * (end - begin) + low - begin
+            last = last * (end - begin) + high - 1 - begin
+        return {"view_of": (base, first * width), "size": (last + 1 - first) * width}
 
     def _whole(self, op: Op, after: tuple[str, ...]) -> Op:
         """An op without cuts, which reads and writes all bands."""

@@ -34,7 +34,9 @@ class SplitProblem:
         The kinds of relations that may be chosen.
 
     Storages are numbered. A view that may be cut is one of its own, which takes over the bytes of
-    the tensor it is made from; any other counts as the whole storage it lies in.
+    the tensor it is made from. If other tensors of its storage are accessed later, it *borrows*
+    its bytes: it has none of its own, and whatever reads it reads its storage, too. Any other view
+    counts as the whole storage it lies in.
     """
 
     program: Program
@@ -62,7 +64,8 @@ class SplitProblem:
     def separate(self) -> frozenset[str]:
         """Views that take over the bytes of the tensors they are made from.
 
-        So do all of a storage, if nothing accesses a tensor of it after its view is made.
+        So do all of a storage, if they show all of it and nothing accesses a tensor of it after its
+        view is made.
         """
         graph, source = self.graph, self.lines.source
         last = {name: step for step, op in enumerate(self.ops) for name in op.inputs}
@@ -73,15 +76,41 @@ class SplitProblem:
         not_passed = {
             graph.root[view][0]
             for view, before in source.items()
-            if last[before] > made[view] or before in stays
+            if last[before] > made[view] or before in stays or self._is_part(view)
         }
         return frozenset(view for view in source if graph.root[view][0] not in not_passed)
+
+    def _is_part(self, view: str) -> bool:
+        root = self.graph.root[view][0]
+        return self.graph.tensor[view].nbytes < self.graph.tensor[root].nbytes
+
+    @cached_property
+    def borrowed(self) -> frozenset[str]:
+        """Views that may be cut and borrow their bytes, which nothing writes but ops of no cost."""
+        graph, source = self.graph, self.lines.source
+        written = {
+            graph.root[view][0]
+            for view in source
+            if view in self.separate or graph.producer[view].cost
+        }
+        return frozenset(view for view in source if graph.root[view][0] not in written)
+
+    def lender(self, tensor: str) -> int | None:
+        """Number of the storage that a tensor borrows its bytes from, if it does."""
+        if tensor not in self.borrowed:
+            return None
+        return self.storages[self.graph.root[tensor][0]]
 
     def cuts(self, window: Window) -> bool:
         """True if the search may cut a window's tensor along its axis."""
         views = self.lines.source
         is_view = window.tensor in views or window.tensor in self._bases
-        return self.lines.has(window) and (not is_view or window.tensor in self._passed)
+        apart = window.tensor in self._passed or self.graph.root[window.tensor][0] in self._lenders
+        return self.lines.has(window) and (not is_view or apart)
+
+    @cached_property
+    def _lenders(self) -> frozenset[str]:
+        return frozenset(self.graph.root[view][0] for view in self.borrowed)
 
     @cached_property
     def _bases(self) -> frozenset[str]:
@@ -95,8 +124,8 @@ class SplitProblem:
     @cached_property
     def storages(self) -> dict[str, int]:
         """Number of each storage, by name."""
-        graph, separate = self.graph, self.separate
-        names = (t.name for t in graph.tensors if graph.is_storage(t.name) or t.name in separate)
+        graph, own = self.graph, self.separate | self.borrowed
+        names = (t.name for t in graph.tensors if graph.is_storage(t.name) or t.name in own)
         return {name: k for k, name in enumerate(names)}
 
     @cached_property
@@ -106,7 +135,13 @@ class SplitProblem:
 
     def storage(self, tensor: str) -> int:
         """Number of the storage that a tensor lies in."""
-        return self.storages[tensor if tensor in self.separate else self.graph.root[tensor][0]]
+        own = tensor in self.separate or tensor in self.borrowed
+        return self.storages[tensor if own else self.graph.root[tensor][0]]
+
+    def stored(self, tensor: str) -> tuple[int, ...]:
+        """Numbers of a tensor's storage, and of the one from which it borrows its bytes."""
+        lender = self.lender(tensor)
+        return (self.storage(tensor),) if lender is None else (self.storage(tensor), lender)
 
     @cached_property
     def size(self) -> list[int]:
@@ -116,8 +151,12 @@ class SplitProblem:
             constant = tensor.kind == "constant" and self.residency.constants == "outside"
             if constant or is_outside(tensor, self.residency):
                 outside.add(graph.root[tensor.name][0])
-        roots = (graph.root[name][0] for name in self.names)
-        return [0 if root in outside else graph.tensor[root].nbytes for root in roots]
+        outside |= self.borrowed
+        roots = ((name, graph.root[name][0]) for name in self.names)
+        return [
+            0 if root in outside or name in outside else graph.tensor[root].nbytes
+            for name, root in roots
+        ]
 
     @cached_property
     def accessed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -125,7 +164,7 @@ class SplitProblem:
         found = []
         for op in self.ops:
             written = dict.fromkeys(self.storage(t) for t in op.outputs + op.workspaces)
-            read = dict.fromkeys(self.storage(t) for t in op.inputs)
+            read = dict.fromkeys(m for t in op.inputs for m in self.stored(t))
             found.append((tuple(read), tuple(written)))
         return found
 
@@ -141,13 +180,13 @@ class SplitProblem:
             for m in (*read, *written):
                 first[m], last[m] = min(first[m], step), max(last[m], step + 1)
         for tensor in self.graph.tensors:
-            m = self.storage(tensor.name)
-            if tensor.kind in ("input", "constant"):
-                first[m], last[m] = 0, max(last[m], 1)
             stays = tensor.kind == "input" and self.residency.inputs == "keep"
-            if stays or tensor.kind in ("output", "constant"):
-                last[m] = steps + 1
-                first[m] = min(first[m], steps)
+            for m in self.stored(tensor.name):
+                if tensor.kind in ("input", "constant"):
+                    first[m], last[m] = 0, max(last[m], 1)
+                if stays or tensor.kind in ("output", "constant"):
+                    last[m] = steps + 1
+                    first[m] = min(first[m], steps)
         return first, last
 
     @cached_property
@@ -197,18 +236,43 @@ class SplitProblem:
         grain = self.lines.grain[window.tensor][window.axis]
         return (window.stride, window.offset, window.size, window.table) == (grain, 0, grain, None)
 
+    def intervals_of(self, storage: int, window: Window, axis: Axis) -> tuple[Ints, Ints]:
+        """The same in units of the storage from which the window's tensor may borrow its bytes."""
+        low, high = self.intervals(window, axis)
+        if storage == self.storage(window.tensor):
+            return low, high
+        first = self.lines.first(window.tensor, window.axis)
+        return low + first, high + first
+
+    def axis_of(self, storage: int, window: Window) -> int:
+        """Axis of a storage that a window of a tensor goes along."""
+        if storage == self.storage(window.tensor):
+            return window.axis
+        return self.lines.line[window.tensor][window.axis]
+
     def intervals(self, window: Window, axis: Axis) -> tuple[Ints, Ints]:
         """First unit and the one after the last of the window at each step of its axis."""
         key = window, axis.extent
         if key not in self._tables:
             shape = self.graph.tensor[window.tensor].shape
             assert shape is not None
-            extent = shape[window.axis]
-            found = [self.lines.units(window, k, k + 1, extent) for k in range(axis.extent)]
-            array = np.array(found, np.int64).reshape(-1, 2)
-            low, high = array[:, 0].copy(), array[:, 1].copy()
+            grain = self.lines.grain[window.tensor][window.axis]
+            low, high = _spans(window, axis.extent, shape[window.axis])
+            low, high = low // grain, -(-high // grain)
             # Padding alone accesses nothing: it needs neither more nor less than its neighbours.
             empty = low >= high
             high[empty] = 0
             self._tables[key] = np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
         return self._tables[key]
+
+
+def _spans(window: Window, steps: int, extent: int) -> tuple[Ints, Ints]:
+    """First position and the one after the last of a window at each step of its axis."""
+    if window.table is not None:
+        table = np.array(window.table, np.int64).reshape(-1, 2)
+        low, high = table[:, 0], table[:, 1]
+    else:
+        low = np.arange(steps) * window.stride + window.offset
+        high = low + window.size
+    low = np.clip(low, 0, extent)
+    return low, np.maximum(np.minimum(high, extent), low)

@@ -85,7 +85,7 @@ class _Family:
     edges: dict[int, list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] | None] = field(
         default_factory=dict
     )
-    windows: dict[tuple[int, str], Window | None] = field(default_factory=dict)
+    windows: dict[tuple[int, str, int], Window | None] = field(default_factory=dict)
 
 
 class Region:
@@ -123,7 +123,8 @@ class Region:
         self.in_turn = True
         for k, op in enumerate(self.ops):
             for name in op.inputs:
-                self.readers[self.local[problem.storage(name)]].append((k, name))
+                for m in problem.stored(name):
+                    self.readers[self.local[m]].append((k, name))
             for m in problem.accessed[start + k][1]:
                 here = self.local[m]
                 if self.writers[here] >= 0 or self.readers[here] or first[m] < start:
@@ -176,25 +177,30 @@ class Region:
                 continue
             for window in found.windows:
                 if problem.cuts(window):
-                    m = local[problem.storage(window.tensor)]
-                    at.setdefault(m, window.axis)
+                    for m in problem.stored(window.tensor):
+                        if m in local:
+                            at.setdefault(local[m], problem.axis_of(m, window))
         if axes[-1] is None:
             return None
         return _Family(axes, at)
 
-    def window(self, family: _Family, k: int, name: str) -> Window | None:
-        """Window of an op of the region for a tensor, along the axes of a family."""
-        if (k, name) not in family.windows:
-            axis, m = family.axes[k], self.local[self.problem.storage(name)]
+    def window(self, family: _Family, k: int, name: str, storage: int) -> Window | None:
+        """Window of an op of the region for a tensor, along the axes of a family.
+
+        ``storage`` is one of those that the tensor has its bytes from.
+        """
+        key = k, name, storage
+        if key not in family.windows:
+            axis, m = family.axes[k], self.local[storage]
             window = None
             if axis is not None and m in family.at:
                 window = axis.window.get(name)
                 if window is not None and not self.problem.cuts(window):
                     window = None
-                if window is not None and window.axis != family.at[m]:
+                if window is not None and self.problem.axis_of(storage, window) != family.at[m]:
                     window = None
-            family.windows[k, name] = window
-        return family.windows[k, name]
+            family.windows[key] = window
+        return family.windows[key]
 
     def estimate(self, style: Style, runs: list[Run] | None = None) -> Estimate | None:
         """Bytes and work of the region in a style, or ``None`` if it cannot be cut so.
@@ -222,7 +228,7 @@ class Region:
         return self._cascades[style.inner].run(style, outer, strips, runs)
 
     def _line(self, family: _Family) -> Line:
-        return Line(self.problem, family.axes, lambda k, name: self.window(family, k, name))
+        return Line(self.problem, family.axes, lambda *place: self.window(family, *place))
 
     def _tiled(
         self, inner: _Family, outer: _Family | None, strips: Ints | None, runs: list[Run] | None
@@ -234,7 +240,7 @@ class Region:
             self._line(inner),
             self._line(outer),
             strips,
-            lambda name: self.positions(outer, self.local[self.problem.storage(name)]),
+            lambda storage: self.positions(outer, self.local[storage]),
         )
         if not rows.is_whole:
             return None
@@ -318,12 +324,13 @@ class Region:
         outer.edges[k] = None
         edges: list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] = []
         for name in self.ops[k].outputs:
-            for user, tensor in self.readers[self.local[problem.storage(name)]]:
-                window, mine = self.window(outer, user, tensor), self.window(outer, k, name)
+            m = problem.storage(name)
+            for user, tensor in self.readers[self.local[m]]:
+                window, mine = self.window(outer, user, tensor, m), self.window(outer, k, name, m)
                 reading = outer.axes[user]
                 if axis.accumulates or window is None or mine is None or reading is None:
                     return None
-                low, high = problem.intervals(window, reading)
+                low, high = problem.intervals_of(m, window, reading)
                 made = None if problem.is_identity(mine) else problem.intervals(mine, axis)
                 edges.append((user, low, high, made))
         outer.edges[k] = edges
@@ -343,9 +350,9 @@ class _Cascade:
         position: dict[object, int] = {}
         length = 0
 
-        def table(k: int, name: str) -> int:
+        def table(k: int, name: str, storage: int) -> int:
             nonlocal length
-            found = grid.table(k, name)
+            found = grid.table(k, name, storage)
             if found is None:
                 return _WHOLE
             if found.key not in position:
@@ -368,9 +375,9 @@ class _Cascade:
             over = {source for _, source in op.in_place} if in_place else set[str]()
             over |= {problem.lines.source[o] for o in op.outputs if o in problem.separate}
             seen: set[tuple[int, int]] = set()
-            for name in op.inputs:
-                m = local[problem.storage(name)]
-                at = table(k, name)
+            for name, storage in ((t, m) for t in op.inputs for m in problem.stored(t)):
+                m = local[storage]
+                at = table(k, name, storage)
                 if (m, at) in seen or region.writers[m] == k:
                     continue
                 seen.add((m, at))
@@ -380,7 +387,8 @@ class _Cascade:
             read_start.append(len(rows))
             write.extend(local[m] for m in problem.accessed[region.start + k][1])
             for name in op.outputs:
-                made_table[local[problem.storage(name)]] = table(k, name)
+                storage = problem.storage(name)
+                made_table[local[storage]] = table(k, name, storage)
             write_start.append(len(write))
         self._extent = extent
         self._ops = (
@@ -518,12 +526,12 @@ class _Cascade:
         high = np.zeros(strips.shape[1], np.int64)
         users = region.readers[m] if region.writers[m] < 0 else [(region.writers[m], name)]
         for k, tensor in users:
-            window, axis = region.window(outer, k, tensor), outer.axes[k]
+            window, axis = region.window(outer, k, tensor, region.storages[m]), outer.axes[k]
             if window is None or axis is None:
                 return None
             if region.writers[m] < 0 and region.uncut(outer, k, strips[k]):
                 return np.zeros_like(low), np.full_like(high, extent), extent
-            one, other = problem.intervals(window, axis)
+            one, other = problem.intervals_of(region.storages[m], window, axis)
             np.minimum(low, one[strips[k, :, 0]], out=low)
             np.maximum(high, other[strips[k, :, 1] - 1], out=high)
         return low, np.maximum(low, high), extent

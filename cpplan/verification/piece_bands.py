@@ -116,9 +116,10 @@ def _widened(span: Span, pitch: int) -> Span:
 
 
 def _same_pitch(places: CutTensors, one: str, other: str, axis: int) -> bool:
-    found = {places.place(name, axis) is None for name in (one, other)}
-    pitches = {place.pitch for n in (one, other) if (place := places.place(n, axis)) is not None}
-    return found == {False} and len(pitches) == 1
+    here, there = places.place(one, axis), places.place(other, axis)
+    if here is None or there is None:
+        return False
+    return here.full and there.full and here.pitch == there.pitch
 
 
 def _common(graph: Graph, axis: Axis, one: str, other: str) -> int | None:
@@ -150,17 +151,17 @@ class Bands:
                         span = _accessed(window, first, last, extent)
                         if span[0] < span[1]:
                             low, high = _widened(span, place.pitch)
-                            found.update({low // place.pitch, high // place.pitch})
-                    found -= {0, extent // place.pitch}
+                            found.update(place.before + end // place.pitch for end in (low, high))
         self._level(marks, cut)
         self._grid: dict[str, list[list[Span]]] = {}
         for name, axes in places.places.items():
             shape = graph.tensor[name].shape or ()
             lines = [[(0, extent)] for extent in shape]
             for number, place in axes.items():
-                cuts = sorted(marks.get(self._key(name, place), ()))
-                positions = [0, *(cut_at * place.pitch for cut_at in cuts), shape[number]]
-                lines[number] = list(pairwise(positions))
+                marked = sorted(marks.get(self._key(name, place), ()))
+                own = ((mark - place.before) * place.pitch for mark in marked)
+                inner = [end for end in own if 0 < end < shape[number]]
+                lines[number] = list(pairwise([0, *inner, shape[number]]))
             if any(len(line) > 1 for line in lines):
                 self._grid[name] = lines
 
@@ -191,15 +192,34 @@ class Bands:
                     there |= here
                     changed = True
 
-    def base(self, tensor: str, part: Part) -> str:
-        """The band of a view's base that has the bytes of a part of the view."""
-        base = self._graph.root[tensor][0]
-        spans = [(0, extent) for extent in self._graph.tensor[base].shape or ()]
+    def base(self, tensor: str, part: Part) -> tuple[str, int, int | None]:
+        """The band of a view's base that holds a part of the view; offset and bytes there.
+
+        The bytes are ``None`` if the part is all of the band.
+        """
+        name = self._graph.root[tensor][0]
+        base = self._graph.tensor[name]
+        corners = self._places.corners.get(tensor)
+        shape = base.shape or ()
+        low = list(corners[0]) if corners else [0] * len(shape)
+        high = list(corners[1]) if corners else [extent - 1 for extent in shape]
         for axis, place in self._places.places[tensor].items():
-            pitch = self._places.places[base][place.base_axis].pitch
-            low, high = part[axis]
-            spans[place.base_axis] = low // place.pitch * pitch, high // place.pitch * pitch
-        return self.name(base, tuple(spans))
+            pitch = self._places.places[name][place.base_axis].pitch
+            begin, end = (place.before + at // place.pitch for at in part[axis])
+            low[place.base_axis], high[place.base_axis] = begin * pitch, end * pitch - 1
+        band = []
+        for first, last, line in zip(low, high, self._grid[name], strict=True):
+            holding = [span for span in line if span[0] <= first and last < span[1]]
+            if not holding:
+                raise VerificationError(f"tensor {tensor!r}: [{_spans(part)}] is in no band")
+            band.append(holding[0])
+        if corners is None:
+            return self.name(name, tuple(band)), 0, None
+        element = base.nbytes // math.prod(shape)
+        at = [0, 0]
+        for axis, (begin, end) in enumerate(band):
+            at = [k * (end - begin) + p[axis] - begin for k, p in zip(at, (low, high), strict=True)]
+        return self.name(name, tuple(band)), at[0] * element, (at[1] - at[0] + 1) * element
 
     def is_cut(self, tensor: str) -> bool:
         return tensor in self._grid

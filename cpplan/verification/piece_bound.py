@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
+from cpplan.model.axes import Window
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op
+from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.verification.piece_lines import CutTensors, cut_tensors
 from cpplan.verification.storages import Storages
@@ -40,11 +44,19 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
         largest = max((need for root, need in needs.items() if root in copied), default=0)
         return largest + sum(need for root, need in needs.items() if root not in copied)
 
-    outputs = {graph.root[t.name][0] for t in graph.tensors if t.kind == "output"}
-    retention = {root for root in storages.size if root in outputs | set(storages.kept)}
+    stays = {"output"}
+    stays |= {"input"} if residency.inputs == "keep" else set()
+    stays |= {"constant"} if residency.constants == "keep" else set()
+    retention: dict[str, int] = {}
+    for tensor in graph.tensors:
+        root = graph.root[tensor.name][0]
+        if tensor.kind in stays and root in storages.size:
+            # Bands of its storage in which a view does not lie may be free.
+            need = _elements(graph, tensor.name, places)
+            retention[root] = max(retention.get(root, 0), need)
     brought = {root: storages.size[root] for root in storages.brought}
-    always = sum(size for root, size in brought.items() if root in retention)
-    most = max(together(brought), together({root: storages.size[root] for root in retention}))
+    always = sum(retention[root] for root in brought if root in retention)
+    most = max(together(brought), together(retention))
     first: list[int] = []
     for op in graph.ops:
         needs = _needs(graph, storages, op, places)
@@ -77,15 +89,22 @@ def _needs(graph: Graph, storages: Storages, op: Op, places: CutTensors) -> dict
 def _least(graph: Graph, op: Op, name: str, places: CutTensors) -> int:
     """Least bytes of a tensor that a piece of an op needs."""
     tensor = graph.tensor[name]
-    whole = not tensor.shape or tensor.dtype is None or tensor.kind in ("constant", "workspace")
-    whole |= graph.symbols is not None or bool(op.bodies) or op.sequence is not None
-    if whole or not op.axes or name not in places.places:
+    if name not in places.places or not tensor.shape or graph.symbols is not None:
         return tensor.nbytes
-    assert tensor.shape is not None
+    # Without the bytes that a part of a storage leaves out: they may lie in other bands.
     extents = list(tensor.shape)
-    for axis, shortest in _shortest(graph, op, name, places):
+    whole = bool(op.bodies) or op.sequence is not None
+    for axis, shortest in () if whole else _shortest(graph, op, name, places):
         extents[axis] = min(extents[axis], shortest)
     return math.prod(extents) * BITS[str(tensor.dtype)] // 8
+
+
+def _elements(graph: Graph, name: str, places: CutTensors) -> int:
+    """Bytes of a tensor's elements; of its storage if that is never cut."""
+    tensor = graph.tensor[name]
+    if name not in places.places or graph.symbols is not None:
+        return graph.tensor[graph.root[name][0]].nbytes
+    return math.prod(tensor.shape or ()) * BITS[str(tensor.dtype)] // 8
 
 
 def _shortest(graph: Graph, op: Op, name: str, places: CutTensors) -> Iterator[tuple[int, int]]:
@@ -100,9 +119,17 @@ def _shortest(graph: Graph, op: Op, name: str, places: CutTensors) -> Iterator[t
             place = places.place(name, window.axis)
             if window.tensor != name or place is None:
                 continue
-            spans = (window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent))
-            pitch = place.pitch
-            yield (
-                window.axis,
-                min((-(-high // pitch) - low // pitch) * pitch for low, high in spans),
-            )
+            low, high = _spans(window, axis.extent, shape[window.axis])
+            pitches = -(-high // place.pitch) - low // place.pitch
+            yield window.axis, int(pitches.min()) * place.pitch
+
+
+def _spans(window: Window, steps: int, extent: int) -> tuple[Ints, Ints]:
+    """Begin and end of what each step of an op accesses, within a tensor."""
+    if window.table is None:
+        begin = window.offset + window.stride * np.arange(steps)
+        end = begin + window.size
+    else:
+        begin, end = np.array(window.table, np.int64).reshape(steps, 2).T
+    begin = np.minimum(np.maximum(begin, 0), extent)
+    return begin, np.maximum(np.minimum(end, extent), begin)

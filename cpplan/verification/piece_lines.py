@@ -1,8 +1,10 @@
 """Axes along which tensors and their views may be cut, found from each view back to its base.
 
-An op that makes a view of all its source's bytes takes along an axis of the source if it has an
-axis whose steps divide both evenly. What is taken along by all views of a storage may be cut, at
-the ends that all those steps share; their distance on a tensor's axis is its *pitch*.
+An op that makes a view takes along an axis of its source if it has an axis whose steps divide the
+view evenly, and what they read of the source, too. What is taken along by all views of a storage
+may be cut, at the ends that all those steps share; their distance on a tensor's axis is its
+*pitch*. A view may be a part of its base, from one corner to another: it is then cut where the base
+is cut within that part, and the base is never cut within a part that has no axis there.
 """
 
 from __future__ import annotations
@@ -16,13 +18,21 @@ from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op
 from cpplan.model.tensor import Tensor
 
+Corners = tuple[tuple[int, ...], tuple[int, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The axis of its base that a tensor's axis is, and the pitch of its cuts."""
+    """The axis of its base that a tensor's axis is, and the pitch of its cuts.
+
+    ``before`` counts the pitches of the base that lie before the tensor; ``full`` is true if the
+    tensor has all of that axis.
+    """
 
     base_axis: int
     pitch: int
+    before: int = 0
+    full: bool = True
 
 
 @dataclass(slots=True)
@@ -35,10 +45,13 @@ class CutTensors:
         Tensor -> axis -> its place.
     only
         View -> names of the axes along which the op that makes it may be cut.
+    corners
+        View that is a part of its base -> its first element there, and its last.
     """
 
     places: dict[str, dict[int, Place]] = field(default_factory=dict)
     only: dict[str, set[str]] = field(default_factory=dict)
+    corners: dict[str, Corners] = field(default_factory=dict)
 
     def place(self, tensor: str, axis: int) -> Place | None:
         """The place of a tensor's axis; ``None`` if it may not be cut."""
@@ -73,7 +86,7 @@ def cut_tensors(graph: Graph) -> CutTensors:
     >>> y = Tensor("y", shape=(8, 3), dtype="int8", view_of=("x", 0))
     >>> graph = Graph("g", (x, y), (Op("f", "Reshape", ("x",), ("y",), axes=(rows,)),))
     >>> cut_tensors(graph).places["y"]
-    {0: Place(base_axis=0, pitch=2)}
+    {0: Place(base_axis=0, pitch=2, before=0, full=True)}
     """
     found = CutTensors()
     storages: dict[str, list[str]] = {}
@@ -95,7 +108,12 @@ def _countable(tensor: Tensor) -> bool:
     if not own or tensor.shape is None or tensor.dtype is None or tensor.symbolic:
         return False
     width, rest = divmod(BITS[tensor.dtype], 8)
-    return rest == 0 and 0 < tensor.nbytes == width * math.prod(tensor.shape)
+    full = width * math.prod(tensor.shape)
+    return rest == 0 and full > 0 and (tensor.nbytes == full or _has_gaps(tensor, full))
+
+
+def _has_gaps(tensor: Tensor, nbytes: int) -> bool:
+    return tensor.view_of is not None and tensor.nbytes > nbytes
 
 
 class _Storage:
@@ -103,33 +121,83 @@ class _Storage:
 
     def __init__(self, graph: Graph, base: str, names: Sequence[str]):
         self._graph, self._base, self._names = graph, base, names
-        shape = graph.tensor[base].shape or ()
+        self._shape = graph.tensor[base].shape or ()
         # Tensor -> axis of the base -> axis of the tensor, and the op's axis that takes it along.
         self._at: dict[str, dict[int, tuple[int, str]]] = {
-            base: {axis: (axis, "") for axis in range(len(shape))}
+            base: {axis: (axis, "") for axis in range(len(self._shape))}
         }
-        self._shared = list(shape)
+        self._corners = {name: self._find_corners(name) for name in names}
+        # Ends of cuts are multiples of it, on the base's own axes.
+        self._pitch = [1] * len(self._shape)
 
     def describe(self, found: CutTensors) -> None:
         """Add the places of all tensors, if they have any in common."""
-        nbytes = self._graph.tensor[self._base].nbytes
+        if any(corners is None for corners in self._corners.values()):
+            return
+        if any(self._follow(name, ()) is None for name in self._names):
+            return
         for name in self._names:
-            whole = self._graph.root[name][1] == 0 and self._graph.tensor[name].nbytes == nbytes
-            if not whole or self._follow(name, ()) is None:
-                return
-        kept = {
-            axis
-            for axis, count in enumerate(self._shared)
-            if count > 1 and all(axis in self._at[name] for name in self._names)
-        }
+            for axis in range(len(self._shape)):
+                if axis not in self._at[name]:
+                    begin, end = self._span(name, axis)
+                    alone = begin % (end - begin) == 0
+                    step = end - begin if alone else self._shape[axis]
+                    self._pitch[axis] = math.lcm(self._pitch[axis], step)
+        kept = {axis for axis in range(len(self._shape)) if self._is_cut_along(axis)}
         for name in self._names if kept else ():
             shape = self._graph.tensor[name].shape or ()
-            axes = {own: axis for axis, (own, _) in self._at[name].items() if axis in kept}
-            found.places[name] = {
-                own: Place(axis, shape[own] // self._shared[axis]) for own, axis in axes.items()
-            }
+            places: dict[int, Place] = {}
+            for axis in sorted(kept & self._at[name].keys()):
+                (own, _), (begin, end) = self._at[name][axis], self._span(name, axis)
+                parts = (end - begin) // self._pitch[axis]
+                full = end - begin == self._shape[axis]
+                places[own] = Place(axis, shape[own] // parts, begin // self._pitch[axis], full)
+            found.places[name] = places
             if name != self._base:
-                found.only[name] = {self._at[name][axis][1] for axis in kept}
+                taken = self._at[name]
+                found.only[name] = {taken[axis][1] for axis in kept & taken.keys()}
+            corners = self._corners[name]
+            if corners is not None and not self._is_whole(name):
+                found.corners[name] = corners
+
+    def _is_cut_along(self, axis: int) -> bool:
+        pitch, extent = self._pitch[axis], self._shape[axis]
+        if extent % pitch or extent == pitch:
+            return False
+        spans = (self._span(name, axis) for name in self._names if axis in self._at[name])
+        return all(begin % pitch == 0 == end % pitch for begin, end in spans)
+
+    def _is_whole(self, name: str) -> bool:
+        base = self._graph.tensor[self._base]
+        return self._graph.root[name][1] == 0 and self._graph.tensor[name].nbytes == base.nbytes
+
+    def _find_corners(self, name: str) -> Corners | None:
+        """First and last element of the base that a tensor is, if all lies between; or ``None``."""
+        if self._is_whole(name):
+            return tuple(0 for _ in self._shape), tuple(extent - 1 for extent in self._shape)
+        tensor, base = self._graph.tensor[name], self._graph.tensor[self._base]
+        element = BITS[str(base.dtype)] // 8
+        begin = self._graph.root[name][1]
+        if begin % element or tensor.nbytes % element:
+            return None
+        ends = []
+        for number in (begin // element, (begin + tensor.nbytes) // element - 1):
+            at = []
+            for axis in range(len(self._shape)):
+                inner = math.prod(self._shape[axis + 1 :])
+                at.append(number // inner % self._shape[axis])
+            ends.append(tuple(at))
+        low, high = ends
+        sides = [b - a + 1 for a, b in zip(low, high, strict=True)]
+        if min(sides, default=1) < 1 or math.prod(sides) < math.prod(tensor.shape or ()):
+            return None
+        return low, high
+
+    def _span(self, name: str, axis: int) -> tuple[int, int]:
+        """Positions of an axis of the base between which a tensor lies."""
+        corners = self._corners[name]
+        assert corners is not None
+        return corners[0][axis], corners[1][axis] + 1
 
     def _follow(self, name: str, seen: tuple[str, ...]) -> Mapping[int, tuple[int, str]] | None:
         """Axes of the base that a tensor has, by way of what it is made from; ``None`` if none."""
@@ -139,7 +207,7 @@ class _Storage:
         if op is None or name in seen:
             return None
         sources = {source for source in op.inputs if source in self._names}
-        if len(sources) != 1 or [out for out in op.outputs if out in self._names] != [name]:
+        if len(sources) != 1:
             return None
         (source,) = sources
         before = self._follow(source, (*seen, name))
@@ -147,23 +215,50 @@ class _Storage:
             return None
         taken: dict[int, tuple[int, str]] = {}
         for axis in op.axes:
-            there, made = self._steps(axis, source), self._steps(axis, name)
-            if there is None or made is None:
+            parts = self._parts(axis, source, name)
+            if parts is None:
                 continue
+            there, made, count, (first, last) = parts
             base_axis = next((k for k, (own, _) in before.items() if own == there), None)
-            new = base_axis not in taken and made not in [own for own, _ in taken.values()]
-            if base_axis is not None and new:
+            if base_axis is None or base_axis in taken or made in {o for o, _ in taken.values()}:
+                continue
+            begin, end = self._span(source, base_axis)
+            extent = (self._graph.tensor[source].shape or ())[there]
+            span = self._span(name, base_axis)
+            # The part that the steps read must be the part that the view is, in equal steps.
+            same = span == (
+                begin + first * (end - begin) // extent,
+                begin + last * (end - begin) // extent,
+            )
+            if same and (span[1] - span[0]) % count == 0:
                 taken[base_axis] = made, axis.name
-                self._shared[base_axis] = math.gcd(self._shared[base_axis], axis.extent)
+                step = (span[1] - span[0]) // count
+                self._pitch[base_axis] = math.lcm(self._pitch[base_axis], step)
         self._at[name] = taken
         return taken
 
-    def _steps(self, axis: Axis, name: str) -> int | None:
-        """The axis of a tensor that an op's axis divides evenly, step by step."""
-        for window in axis.windows:
-            if window.tensor == name and not axis.accumulates and window.table is None:
-                extent = (self._graph.tensor[name].shape or ())[window.axis]
-                even = window.offset == 0 and window.stride == window.size
-                if even and extent == axis.extent * window.size:
-                    return window.axis
-        return None
+    def _parts(
+        self, axis: Axis, source: str, view: str
+    ) -> tuple[int, int, int, tuple[int, int]] | None:
+        """Axes of source and view that an op's axis divides, the steps, and the span they read."""
+        windows = {window.tensor: window for window in axis.windows}
+        if source not in windows or view not in windows or axis.accumulates:
+            return None
+        read, made = windows[source], windows[view]
+        extent = (self._graph.tensor[view].shape or ())[made.axis]
+        spans = made.table or [(k * made.size, (k + 1) * made.size) for k in range(axis.extent)]
+        if made.table is None and (made.offset != 0 or made.stride != made.size):
+            return None
+        writing = [k for k, (low, high) in enumerate(spans) if low < high]
+        if read.table is not None or read.stride != read.size or not writing:
+            return None
+        # Each step writes as much, after what the one before wrote, and together all of the view.
+        each, rest = divmod(extent, len(writing))
+        wanted = [(each * number, each * number + each) for number in range(len(writing))]
+        if rest or list(spans[writing[0] : writing[0] + len(writing)]) != wanted:
+            return None
+        first = read.offset + read.stride * writing[0]
+        last = first + read.stride * len(writing)
+        if first < 0 or last > (self._graph.tensor[source].shape or ())[read.axis]:
+            return None
+        return read.axis, made.axis, len(writing), (first, last)

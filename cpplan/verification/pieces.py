@@ -103,19 +103,15 @@ class _Making:
             if tensor.name in scratch:
                 continue
             if not self.bands.is_cut(tensor.name):
-                self.tensors[tensor.name] = tensor
+                self.tensors[tensor.name] = self._view(tensor, tensor)
                 continue
             for part in self.bands.parts(tensor.name):
                 name = self.bands.name(tensor.name, part)
                 if name in source.tensor:
                     raise VerificationError(f"tensor {name!r} has the name of a band")
                 shape = tuple(high - low for low, high in part)
-                view_of = (
-                    None if tensor.view_of is None else (self.bands.base(tensor.name, part), 0)
-                )
-                self.tensors[name] = replace(
-                    tensor, name=name, shape=shape, size=None, view_of=view_of
-                )
+                band = replace(tensor, name=name, shape=shape, size=None, view_of=None)
+                self.tensors[name] = self._view(tensor, band, part)
                 self.parts[name] = tensor.name, part
         ops = [made for op in source.ops for made in self._made(op)]
         graph = Graph(source.name, tuple(self.tensors.values()), tuple(ops))
@@ -132,6 +128,14 @@ class _Making:
             if self.bands.is_cut(tensor.name)
         }
         return Described(graph, self.parts, bands, works)
+
+    def _view(self, tensor: Tensor, band: Tensor, part: Part | None = None) -> Tensor:
+        """A band of a tensor, or all of it, as a view of its base's bands if it is a view."""
+        if tensor.view_of is None or not self.bands.is_cut(self.source.root[tensor.name][0]):
+            return band
+        whole = tuple((0, extent) for extent in tensor.shape or ())
+        base, offset, nbytes = self.bands.base(tensor.name, whole if part is None else part)
+        return replace(band, view_of=(base, offset), size=nbytes)
 
     def _after(self, op: Op) -> tuple[str, ...]:
         names: list[str] = []

@@ -94,6 +94,27 @@ def test_placements_carry_over_to_bands() -> None:
     assert found.graph.op["cat[1:4]"].placements[1] == ("b[1:4]", "y[1:4]", 12)
 
 
+def test_bands_of_a_slice_lie_in_the_bands_of_its_storage() -> None:
+    net = Network()
+    y = net.conv(net.image(4, 6, 1), 2, taps=1)
+    parts = [net.part(y, 1, 0, 2), net.part(y, 1, 2, 6)]
+    graph = net.graph()
+    cut = [Pieces("conv0", ("rows",), ((3,),)), Pieces("slice2", ("rows",), ((3,),))]
+    found = split_graph(graph, cut)
+    tensor = found.graph.tensor
+    # A row of the storage has 12 B, of which the slices show 4 and 8.
+    assert tensor[f"{parts[0]}[0:3]"].view_of == ("t1[0:3]", 0)
+    assert tensor[f"{parts[1]}[0:3]"].view_of == ("t1[0:3]", 4)
+    assert [tensor[f"{name}[0:3]"].nbytes for name in parts] == [2 * 12 + 4, 2 * 12 + 8]
+    assert found.graph.op["slice2[3:4]"].inputs == ("t1[3:4]",)
+    # Cut along the columns as well, a slice has whole bands of its own.
+    both = [*cut[:1], Pieces("slice2", ("rows", "columns"), ((3,), (1,)))]
+    tensor = split_graph(graph, both).graph.tensor
+    assert tensor[f"{parts[1]}[3:4,1:4]"].view_of == ("t1[3:4,3:6]", 0)
+    assert tensor[f"{parts[0]}[3:4]"].view_of == ("t1[3:4,0:2]", 0)
+    assert tensor[f"{parts[1]}[3:4,0:1]"].nbytes == 2
+
+
 @pytest.mark.parametrize(
     ("op", "axis", "cuts", "message"),
     [

@@ -291,3 +291,18 @@ def test_pieces_may_run_again() -> None:
     within = cpplan.solve(graph, memory_limit=remat.peak - 1, **asked)  # type: ignore[arg-type]
     assert within.peak < remat.peak
     check(graph, within)
+
+
+def test_attention_runs_by_query_rows_of_a_product_that_holds_keys_and_values() -> None:
+    net = Network("float32")
+    x = net.relu(net.conv(net.image(16, 1, 8), 8, taps=1))
+    product = net.conv(x, 24, taps=1)
+    query, key, value = (net.part(product, 2, 8 * k, 8 * k + 8) for k in range(3))
+    mixed = net.add(x, net.conv(net.attention(query, key, value), 8, taps=1))
+    graph = net.graph("attention", net.conv(net.relu(net.conv(mixed, 32, taps=1)), 8, taps=1))
+    whole = cpplan.solve(graph, in_place=True, time_limit=2)
+    plan = cpplan.solve(graph, in_place=True, split=True, time_limit=6)
+    # 512 B for x, or what replaces it, and 1536 B for the product: with a row of anything else.
+    assert whole.peak == 512 + 4 * 512
+    assert plan.peak <= 512 + 3 * 512 + 256
+    cpplan.simulate(graph, plan)

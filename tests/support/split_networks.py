@@ -53,11 +53,11 @@ class Network:
 
     def relu(self, x: str) -> str:
         y = self._tensor(None, self._shape(x))
-        return self._op("Relu", (x,), y, self._same(x, y), 0, in_place=((y, x),))
+        return self._op("Relu", (x,), y, self._same(x, y), 0, in_place=self._over(y, x))
 
     def add(self, a: str, b: str) -> str:
         y = self._tensor(None, self._shape(a))
-        return self._op("Add", (a, b), y, self._same(a, b, y), 0, in_place=((y, a), (y, b)))
+        return self._op("Add", (a, b), y, self._same(a, b, y), 0, in_place=self._over(y, a, b))
 
     def concat(self, a: str, b: str) -> str:
         (rows, columns, one), (_, _, other) = self._shape(a), self._shape(b)
@@ -97,6 +97,29 @@ class Network:
         ]
         return self._op("Transpose", (x,), y, axes, 0)
 
+    def part(self, x: str, along: int, start: int, stop: int) -> str:
+        """A view of some positions along one axis of a tensor that is no view."""
+        shape = list(self._shape(x))
+        whole = self.tensors[x].nbytes
+        steps = [whole // math.prod(shape[: k + 1]) for k in range(len(shape))]
+        shape[along] = stop - start
+        nbytes = sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) + steps[-1]
+        y = self._tensor(None, tuple(shape), view_of=(x, start * steps[along]))
+        self.tensors[y] = replace(self.tensors[y], size=nbytes)
+        axes = [
+            Axis(name, n, (Window(x, k, 1, start if k == along else 0), Window(y, k)))
+            for k, (name, n) in enumerate(zip(("rows", "columns", "channels"), shape, strict=True))
+        ]
+        return self._op("Slice", (x,), y, axes, 0)
+
+    def attention(self, query: str, key: str, value: str) -> str:
+        """Sums of values for each row of the query, which needs all keys and values."""
+        rows = self._shape(query)[ROWS]
+        y = self._tensor(None, self._shape(query))
+        axes = [Axis("rows", rows, (Window(query, ROWS), Window(y, ROWS)))]
+        cost = rows * rows * math.prod(self._shape(key)) * 2
+        return self._op("Attention", (query, key, value), y, axes, cost)
+
     def dense(self, x: str, channels: int) -> str:
         """A matrix product over everything, which cannot be split."""
         y = self._tensor(None, (1, 1, channels))
@@ -119,6 +142,16 @@ class Network:
             Axis(axis, shape[k], tuple(Window(name, k) for name in dict.fromkeys(names)))
             for k, axis in enumerate(("rows", "columns", "channels"))
         ]
+
+    def _over(self, y: str, *inputs: str) -> tuple[tuple[str, str], ...]:
+        """In-place pairs with the inputs that have no gaps."""
+        size = self.tensors[y].nbytes
+        return tuple((y, x) for x in inputs if self.tensors[x].nbytes == size)
+
+    def has_gaps(self, x: str) -> bool:
+        """True if a view leaves out bytes between its elements."""
+        tensor = self.tensors[x]
+        return tensor.nbytes > replace(tensor, size=None).nbytes
 
     def _op(
         self,

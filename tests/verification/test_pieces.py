@@ -15,10 +15,17 @@ import cpplan
 from cpplan import Graph, Plan
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.pieces import Pieces
+from cpplan.model.plan import RelationKind
+from cpplan.model.residency import Residency
+from cpplan.splitting import bounds
 from cpplan.splitting.piece_graph import split_graph
+from cpplan.splitting.problem import SplitProblem
+from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.pieces import graph_of_pieces
 
 Mutation = Callable[[random.Random, Plan], "Plan | None"]
+KINDS = ["conv", "depthwise", "relu", "add", "concat", "dense"]
+KINDS += ["relu_over", "fold", "turn", "part", "part"]
 PLANS: list[tuple[Graph, Plan]] = []
 
 
@@ -28,9 +35,7 @@ def random_network(rng: random.Random) -> Graph:
     ends = [net.image(rng.randint(4, 12), rng.randint(4, 8), rng.randint(1, 4))]
     for _ in range(rng.randint(2, 6)):
         x = rng.choice(ends[-2:])
-        kind = rng.choice(
-            ["conv", "depthwise", "relu", "add", "concat", "dense", "relu_over", "fold", "turn"]
-        )
+        kind = rng.choice(KINDS)
         shape = net.tensors[x].shape
         assert shape is not None
         if kind == "conv":
@@ -42,9 +47,13 @@ def random_network(rng: random.Random) -> Graph:
         elif kind in ("add", "concat"):
             others = [y for y in ends if net.tensors[y].shape == shape and y != x]
             ends.append(getattr(net, kind)(x, rng.choice(others)) if others else net.relu(x))
-        elif kind == "fold":
+        elif kind == "fold" and not net.has_gaps(x):
             ends.append(net.fold(x, next(k for k in (2, 3, 1) if shape[1] % k == 0)))
-        elif kind in ("relu_over", "turn"):
+        elif kind == "part" and net.tensors[x].view_of is None:
+            along = rng.randrange(3)
+            start, stop = sorted(rng.sample(range(shape[along] + 1), 2))
+            ends += [net.part(x, along, start, stop), x]
+        elif kind in ("relu_over", "turn") and not net.has_gaps(x):
             ends.append(getattr(net, kind)(x))
         else:
             ends.append(net.relu(x))
@@ -62,6 +71,9 @@ def test_the_planner_and_the_checker_derive_one_graph_of_pieces(seed: int) -> No
     assert set(ours.ops) == set(theirs.ops)
     assert set(ours.tensors) == set(theirs.tensors)
     assert [op.name for op in ours.ops] == [op.name for op in theirs.ops]
+    sharing = frozenset({"in place"} if seed % 2 else set[RelationKind]())
+    problem = SplitProblem(cpplan.to_anf(graph), Residency(), sharing)
+    assert bounds.least_piece(problem).bytes == least_piece(graph, Residency(), sharing)
 
 
 def split_plan(rng: random.Random) -> tuple[Graph, Plan]:

@@ -1,9 +1,8 @@
 """Axes of ATen's operators: the table of rules, and nodes as the rules see them.
 
 Rules are for operators whatever their overload: ``aten.conv2d``. Point-wise ones need none, those
-that write over their operand (``aten.relu_``) neither. Views of all of a tensor take its axes
-along; slices, which are views of a part, have none. Images are ``(batch, channels, rows,
-columns)``.
+that write over their operand (``aten.relu_``) neither. Views take the axes of a tensor along,
+slices and parts of a split as far as they go. Images are ``(batch, channels, rows, columns)``.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ from cpplan.io.axes.moves import (
     gather_axes,
     pad_axes,
     reshape_axes,
+    slice_axes,
+    split_axes,
+    stack_axes,
     transpose_axes,
 )
 from cpplan.io.axes.operation import (
@@ -70,7 +72,7 @@ def axes_of(
     if not isinstance(overload, torch._ops.OpOverload):
         return ()
     outputs = [tensors[name] for name in names_in(name_of(node))]
-    if not outputs or (len(outputs) > 1 and any(t.view_of is not None for t in outputs)):
+    if not outputs:
         return ()
     inputs: list[Tensor | None] = []
     attributes: dict[str, Any] = {}
@@ -310,12 +312,50 @@ def _transpose(operation: Operation) -> Iterable[Axis]:
     return transpose_axes(operation, order)
 
 
-def _roll(operation: Operation) -> list[Axis]:
-    """All axes but those along which positions come round."""
-    given = operation.attributes
+def _slice(operation: Operation) -> Iterable[Axis]:
+    given, shape = operation.attributes, operation.shape()
+    dim = checked_axis(given.get("dim", 0), len(shape))
+    start = given.get("start") or 0
+    if type(start) is not int or type(given.get("step", 1)) is not int:
+        raise NoAxes
+    starts, steps = [0] * len(shape), [1] * len(shape)
+    starts[dim] = min(max(start + shape[dim] * (start < 0), 0), shape[dim])
+    steps[dim] = given.get("step", 1)
+    return slice_axes(operation, starts, steps)
+
+
+def _select(operation: Operation) -> Iterator[Axis]:
+    """All axes but the one along which one position is taken."""
+    source, output = operation.input(), operation.output
+    shape = shape_of(source)
+    dim = checked_axis(operation.attributes["dim"], len(shape))
+    names = operation.names(len(shape) - 1)
+    for axis, extent in enumerate(shape):
+        if axis != dim:
+            own = axis - (axis > dim)
+            yield same(names[own], extent, [(source, axis), (output, own)])
+
+
+def _split(operation: Operation) -> Iterable[Axis]:
+    dim = checked_axis(operation.attributes.get("dim", 0), len(operation.shape()))
+    return split_axes(operation, dim, operation.input())
+
+
+def _unbind(operation: Operation) -> Iterable[Axis]:
+    return stack_axes(
+        operation, checked_axis(operation.attributes.get("dim", 0), len(operation.shape()))
+    )
+
+
+def _roll(operation: Operation) -> Iterator[Axis]:
+    """All axes; where positions come round, each piece needs all of the source."""
+    given, source, output = operation.attributes, operation.input(), operation.output
     if not given.get("dims"):
         raise NoAxes
-    return alike(operation, but=given["dims"])
+    shape = shape_of(output)
+    mixed = {axis % len(shape) for axis in given["dims"]}
+    for axis, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
+        yield same(name, extent, [(output, axis), *([(source, axis)] if axis not in mixed else [])])
 
 
 def _cumulative(operation: Operation) -> list[Axis]:
@@ -340,6 +380,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
     **dict.fromkeys(_IDENTITIES, element_wise),
     **dict.fromkeys(_RESHAPES, reshape_axes),
+    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _split),
     **dict.fromkeys(("t", "transpose", "transpose_"), _transpose),
     **dict.fromkeys(("cumprod", "cumsum"), _cumulative),
     "batch_norm": _batch_norm,
@@ -351,8 +392,11 @@ _RULES: Mapping[str, Rule] = {
     "pixel_shuffle": partial(_shuffled, name="upscale_factor", deeper=False),
     "pixel_unshuffle": partial(_shuffled, name="downscale_factor", deeper=True),
     "roll": _roll,
+    "select": _select,
+    "slice": _slice,
     "scaled_dot_product_attention": _attention,
     "sum": partial(_reduce, adds=True),
     "upsample_bilinear2d": partial(_upsample, linear=True),
+    "unbind": _unbind,
     "upsample_nearest2d": partial(_upsample, linear=False),
 }

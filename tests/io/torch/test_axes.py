@@ -100,18 +100,41 @@ def test_what_is_written_in_place_has_the_axes_of_its_operand() -> None:
     assert find_lines(graph).grain["relu_"] == {0: 1, 1: 1}
 
 
-def test_views_take_axes_along_and_slices_do_not() -> None:
+def test_views_and_slices_take_axes_along() -> None:
     class Module(torch.nn.Module):
         def forward(self, x):  # type: ignore[no-untyped-def]
             heads = (x * 2).view(6, 2, 4).transpose(0, 1)
             return heads.unsqueeze(0) + 1, (x + 1)[:, 2:5] * 3
 
     graph = read_torch(torch.export.export(Module(), (torch.ones(6, 8),)))
-    grain = find_lines(graph).grain
+    lines = find_lines(graph)
     # A head is four columns.
-    assert grain["mul"] == {0: 1, 1: 4}
-    assert grain["unsqueeze"] == {2: 1, 1: 1}
-    assert "add_1" not in grain
+    assert lines.grain["mul"] == {0: 1, 1: 4}
+    assert lines.grain["unsqueeze"] == {2: 1, 1: 1}
+    (part,) = (t.name for t in graph.tensors if t.view_of == ("add_1", 8))
+    assert lines.shown[part] == {0: (0, 6), 1: (2, 5)}
+
+
+def test_queries_keys_and_values_of_one_product_are_parts_of_it() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x, w):  # type: ignore[no-untyped-def]
+            q, k, v = (x @ w).split(8, dim=-1)
+            heads = [part.view(1, 6, 2, 4).transpose(1, 2) for part in (q, k, v)]
+            stacked = (x + 1).view(3, 2, 8).unbind(0)
+            return F.scaled_dot_product_attention(*heads), stacked[1] * 2, (x - 1)[:, 3] * 2
+
+    args = torch.ones(1, 6, 8), torch.ones(8, 24)
+    lines = find_lines(graph := read_torch(torch.export.export(Module(), args)))
+    attention = next(op for op in graph.ops if "attention" in op.kind)
+    # Rows of the product, and heads of its columns.
+    assert [lines.shown[name] for name in attention.inputs] == [
+        {1: (0, 6), 2: (first, first + 2)} for first in (0, 2, 4)
+    ]
+    # The second of three pairs of rows; a row, whose columns go on.
+    (pair,) = (t.name for t in graph.tensors if t.view_of == ("add", 2 * 32))
+    assert lines.shown[pair][1] == (1, 2)
+    (row,) = (t.name for t in graph.tensors if t.view_of == ("sub", 3 * 32))
+    assert lines.line[row] == {1: 2}
 
 
 def test_the_loss_of_rows_is_added_up() -> None:
