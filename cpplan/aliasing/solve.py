@@ -235,6 +235,16 @@ class SharingSearch(LevelIncumbent[Choice]):
         finally:
             self.replace(choice, choice.incumbent.found_by)
 
+    def pack_quickly(self, deadline: Deadline) -> None:
+        """Pack the choice of all candidates that go together by heuristics, and no other."""
+        try:
+            if self._many and self.candidates:
+                self._offer(self._choose(self.candidates, frozenset(), deadline), deadline)
+            else:
+                self._run_heuristics(self.best, deadline)
+        except TimeUpError:
+            return
+
     def choose_all(self) -> Choice:
         """The choice of all candidates that go together, not packed yet."""
         return self._choose(self.candidates, frozenset())

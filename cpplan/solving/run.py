@@ -90,9 +90,17 @@ class Run:
         return self.budget.tuned(SolvingTuning)
 
     def pack(
-        self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
+        self,
+        source: Program | Problem,
+        deadline: Deadline,
+        best: Packed | None = None,
+        *,
+        quick: bool = False,
     ) -> Packed:
-        """Packing of one order; ``best`` is the packing of another order so far."""
+        """Packing of one order; ``best`` is the packing of another order so far.
+
+        If it is to be quick, by heuristics alone.
+        """
         start, built = deadline.elapsed(), 0.0
         with without_collection():
             problem = as_problem(source, self.residency, self.request.pools)
@@ -109,13 +117,13 @@ class Run:
             self.record(known, bound if best is None else None, name)
 
         if self.sharing and isinstance(source, Program):
-            return self._pack_sharing(source, problem, deadline, record, built)
+            return self._pack_sharing(source, problem, deadline, record, built, quick=quick)
         incumbent = Incumbent(problem, target=self.target, limit=self.limit, report=record)
         try:
             if self.request.algorithm is not None:
                 pack_by(self.request.algorithm, incumbent, deadline)
             else:
-                pack(incumbent, self.budget.until(deadline))
+                pack(incumbent, self.budget.until(deadline), most_effort=0 if quick else None)
         except KeyboardInterrupt:
             self.deadline.cancel()
         return Packed(source, problem, incumbent=incumbent)
@@ -134,6 +142,8 @@ class Run:
         deadline: Deadline,
         record: Callable[[int, int, str], None],
         built: float,
+        *,
+        quick: bool,
     ) -> Packed:
         reading = None
         if built and self.request.algorithm is None:
@@ -156,6 +166,8 @@ class Run:
         try:
             if self.request.algorithm is not None:
                 search.pack_by(self.request.algorithm, deadline)
+            elif quick:
+                search.pack_quickly(deadline)
             else:
                 search.run(self.budget.until(deadline))
         except KeyboardInterrupt:
@@ -273,6 +285,7 @@ class Run:
             self.residency,
             self.sharing,
             pack=free.pack,
+            order=free.search_within,
             piece_bytes=self.request.piece_bytes,
             report=lambda text: self.record(None, None, text),
         )

@@ -93,6 +93,7 @@ class Frontier:
                     return
                 if (start, stop) not in regions:
                     regions[start, stop] = Region(problem, start, stop)
+                deadline.spend(tuning.work_per_region)
                 best = max(whole[start:stop])
                 for estimate, style in estimates(regions[start, stop], tuning):
                     if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
@@ -105,17 +106,14 @@ class Frontier:
         )
         return [Division(label.second, label.first, 0, label.choices()) for label in labels]
 
-    def fewest_pieces(self, peak: int, cost: float) -> Division | None:
-        """The division of fewest pieces within a peak and a cost."""
+    def fewest_pieces(self, peak: int) -> list[Division]:
+        """Divisions within a peak that no other beats in both cost and pieces, cheapest first."""
         labels = self._labels(
             lambda found: (found.cost, found.pieces),
             lambda one, other: one + other,
             lambda found: found.peak <= peak,
         )
-        fits = [label for label in labels if label.first <= cost]
-        if not fits:
-            return None
-        return Division(peak, fits[-1].first, fits[-1].second, fits[-1].choices())
+        return [Division(peak, label.first, label.second, label.choices()) for label in labels]
 
     def _labels(
         self,

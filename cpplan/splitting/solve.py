@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Protocol
 
 from cpplan.aliasing.packed import Packed
 from cpplan.model.costs import sum_costs
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import RelationKind
 from cpplan.model.residency import Residency
-from cpplan.program.anf import Program
+from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.compiled import load, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.bounds import LeastPiece, least_piece
-from cpplan.splitting.frontier import Choice, Division, Frontier
+from cpplan.splitting.candidates import Candidates
+from cpplan.splitting.elements import element_cuts
+from cpplan.splitting.frontier import Division, Frontier
 from cpplan.splitting.loops import SPLITTING
-from cpplan.splitting.piece_graph import PieceGraph
+from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import schedule
 from cpplan.splitting.tuning import SplittingTuning
 
 # Relative room for sums of floating-point costs.
 _ROUNDING = 1e-9
-Packer = Callable[[Program, Deadline], Packed]
+Orderer = Callable[[Program], Callable[[Deadline], tuple[Packed, str]]]
+
+
+class Packer(Protocol):
+    """Packs a program by a deadline; quickly, by heuristics alone."""
+
+    def __call__(self, source: Program, deadline: Deadline, *, quick: bool = False) -> Packed:
+        """The packing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,8 @@ class SplitSearch:
         What the arena holds of the boundary, and what may share bytes.
     pack
         Packs a program by a deadline.
+    order
+        Function of a program that searches for its best order by a deadline.
     piece_bytes
         Bytes that each run beyond one per op costs the runtime, besides the arena: plans are
         ranked by the sum.
@@ -89,6 +103,7 @@ class SplitSearch:
         sharing: frozenset[RelationKind],
         *,
         pack: Packer,
+        order: Orderer,
         piece_bytes: int = 0,
         report: Callable[[str], None] = lambda text: None,
     ):
@@ -96,10 +111,13 @@ class SplitSearch:
         self.problem = SplitProblem(unsplit.source, residency, sharing)
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
-        self._pack, self._piece_bytes, self._report = pack, piece_bytes, report
+        self._pack, self._order = pack, order
+        self._piece_bytes, self._report = piece_bytes, report
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         self._divisions: list[Division] = []
+        # Seconds a piece that a trial took at most.
+        self._pace = 0.0
 
     def divisions(self, deadline: Deadline) -> list[Division]:
         """Divisions of less peak at more cost, as estimated; the cheapest first."""
@@ -132,24 +150,19 @@ class SplitSearch:
         """The plan of fewest bytes at this multiple of the cost of running every op once.
 
         The bytes are those of the arena and of the pieces. ``known`` is a plan within the limit,
-        if there is one besides the plan without pieces.
+        if there is one besides the plan without pieces. What is tried at a smaller limit is tried
+        at a larger one, too, as long as it may be better.
         """
         best = known or self.unsplit
         most = cost_limit * self.base * (1 + _ROUNDING)
         if self._value(best) <= self.least.bytes:
             return best
-        divisions = self.divisions(deadline)
-        within = [found for found in divisions if found.cost <= most]
-        # The smallest at all the cost that is allowed come first, as they have the fewest pieces.
-        least = [within[-1]._replace(cost=most)] if within else []
-        if self._piece_bytes:
-            below = self._value(best)
-            found = self._weighed_packings(least, below - 1, deadline, below)
-        else:
-            known_ones = _spread(within, tuned(SplittingTuning).levels)[::-1]
-            found = self._packings([least, known_ones], deadline, best.packed.peak)
-        for split in found:
-            if split.cost <= most and self._value(split) < self._value(best):
+        within = [found for found in self.divisions(deadline) if found.cost <= most]
+        trials = deadline.share(tuned(SplittingTuning).trials_share)
+        for split in chain(
+            self._trials(within, most, trials, self._value(best)), self._elements(trials)
+        ):
+            if split.cost <= most and self._rank(split) < self._rank(best):
                 best = split
             if self._value(best) <= self.least.bytes:
                 break
@@ -160,11 +173,6 @@ class SplitSearch:
 
         Of those of one cost, the one of fewest bytes, if pieces cost any; else the first.
         """
-
-        def rank(split: Split) -> tuple[bool, int]:
-            fits = split.packed.peak <= limit
-            return (not fits, self._value(split) if fits else split.packed.peak)
-
         tuning, best = tuned(SplittingTuning), self.unsplit
         if best.packed.peak > limit and self.least.bytes <= limit:
             divisions = self.divisions(deadline)
@@ -172,25 +180,44 @@ class SplitSearch:
             for number, division in enumerate(fits):
                 # Of two that cost as good as nothing more, the smaller is easier to pack.
                 share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
-                if self._piece_bytes:
-                    found = self._weighed_packings([division], limit, share, math.inf)
-                else:
-                    found = self._packings([[division]], share, limit + 1)
-                for split in found:
-                    if rank(split) < rank(best):
-                        best = split
-                    if best.packed.peak <= limit and not self._piece_bytes:
-                        break
+                found = self._best_within(limit, division, share)
+                if found is not None and self._fitting(found, limit) < self._fitting(best, limit):
+                    best = found
                 if best.packed.peak <= limit or deadline.expired():
                     break
             else:
                 # Nothing fits: the smallest says by how much.
-                for split in self._packings([divisions[-1:]], deadline, best.packed.peak):
+                for split in chain(
+                    self._trials(divisions[-1:], math.inf, deadline, best.packed.peak),
+                    self._elements(deadline),
+                ):
                     if split.packed.peak < best.packed.peak:
                         best = split
                     if best.packed.peak <= limit:
                         break
         return replace(best, limit=limit)
+
+    def _best_within(self, limit: int, division: Division, deadline: Deadline) -> Split | None:
+        """The best plan of a division's cost; if none fits at first, one packed again."""
+        best: Split | None = None
+        most, below = division.cost * (1 + _ROUNDING), math.inf if self._piece_bytes else limit + 1
+        for split in self._trials([division], most, deadline, below, limit):
+            if best is None or self._fitting(split, limit) < self._fitting(best, limit):
+                best = split
+            if best.packed.peak <= limit and not self._piece_bytes:
+                break
+        if best is not None and best.packed.peak > limit:
+            best = self._packed_again(best, deadline)
+        return best
+
+    def _fitting(self, split: Split, limit: int) -> tuple[bool, int]:
+        """Rank of a plan where one of the least cost within a limit is asked for."""
+        fits = split.packed.peak <= limit
+        return (not fits, self._value(split) if fits else split.packed.peak)
+
+    def _rank(self, split: Split) -> tuple[int, float]:
+        """Rank of a plan where one of the fewest bytes is asked for."""
+        return self._value(split), split.cost
 
     def _value(self, split: Split) -> int:
         """Bytes by which plans are ranked: of the arena, and of runs beyond one per op."""
@@ -203,94 +230,80 @@ class SplitSearch:
     def _packed_again(self, best: Split, deadline: Deadline) -> Split:
         """The best plan, packed once more in the time left."""
         program = best.packed.source
-        if best.graph is None or best.packed.peak <= best.packed.bound.value or deadline.expired():
+        if best.packed.peak <= best.packed.bound.value or deadline.expired():
             return best
         assert isinstance(program, Program)
         packed = self._pack(program, deadline)
         return replace(best, packed=packed) if packed.peak < best.packed.peak else best
 
-    def _packings(
-        self, turns: Iterable[Sequence[Division]], deadline: Deadline, below: int
+    def _trials(
+        self,
+        known: Sequence[Division],
+        most: float,
+        deadline: Deadline,
+        below: float,
+        limit: float = math.inf,
     ) -> Iterator[Split]:
-        """Packings of fewer than ``below`` bytes: divisions of fewest pieces near known ones.
+        """Plans of divisions that are smaller than ``below`` as estimated; each lowers it.
 
-        Those of one turn are tried at all multiples of their peaks before those of the next.
+        Parameters
+        ----------
+        known
+            Divisions of less peak at more cost; none is tried below the least of these peaks.
+        most
+            Cost that none may exceed.
+        limit
+            Peak, as estimated, that none may exceed; else that is one below ``below``.
         """
         assert self._frontier is not None
-        tuning = tuned(SplittingTuning)
-        tried: set[tuple[Choice, ...]] = set()
-        for factor, least in (
-            (f, each) for known in turns for f in tuning.looser for each in known
-        ):
-            room = int(least.peak * factor)
-            if deadline.expired():
+        candidates = Candidates(self._frontier, known, most, self.base)
+        if self._piece_bytes:
+            order = candidates.lightest_first(int(min(below - 1, limit)), self._weight)
+        else:
+            order = candidates.nearest_first(lambda: int(below) - 1)
+        for division in order:
+            if deadline.expired() or (self._piece_bytes and self._weight(division) >= below):
                 return
-            if room >= below:
-                continue
-            division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
-            few = division is not None and division.pieces <= tuning.most_pieces
-            if division is not None and few and division.choices not in tried:
-                tried.add(division.choices)
-                for split in self._pack_division(division, deadline):
-                    below = min(below, split.packed.peak)
-                    yield split
-
-    def _weighed_packings(
-        self, known: Sequence[Division], most: int, deadline: Deadline, below: float
-    ) -> Iterator[Split]:
-        """Packings of divisions that weigh less than ``below``, as estimated the lightest first.
-
-        The divisions are those of fewest pieces, at the cost of known ones, within peaks from
-        theirs up to ``most``. Packings within that lower ``below``.
-        """
-        assert self._frontier is not None
-        tuning = tuned(SplittingTuning)
-        found: dict[tuple[Choice, ...], Division] = {}
-        for least in known:
-            for room in _rooms(least.peak, most, tuning.rooms):
-                if deadline.expired():
-                    break
-                division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
-                if division is not None and division.pieces <= tuning.most_pieces:
-                    found.setdefault(division.choices, division)
-        for division in sorted(
-            found.values(), key=lambda each: self._weigh(each.peak, each.pieces)
-        ):
-            if deadline.expired() or self._weigh(division.peak, division.pieces) >= below:
-                return
-            for split in self._pack_division(division, deadline):
-                if split.packed.peak <= most:
+            split = self._trial(division, deadline)
+            if split is not None:
+                if split.packed.peak <= limit:
                     below = min(below, self._value(split))
                 yield split
 
-    def _pack_division(self, division: Division, deadline: Deadline) -> Iterator[Split]:
-        """The packing of a division, unless it has too many pieces."""
+    def _weight(self, division: Division) -> int:
+        return self._weigh(division.peak, division.pieces)
+
+    def _trial(self, division: Division, deadline: Deadline) -> Split | None:
+        """The plan of a division by heuristics alone, unless it has too many pieces."""
         tuning = tuned(SplittingTuning)
+        timed = not deadline.endless
+        if timed and self._pace * division.pieces > deadline.remaining():
+            return None
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
+        deadline.spend(tuning.work_per_piece * len(program.order))
         needed = tuning.slower * (deadline.elapsed() - begin)
-        if len(program.order) > tuning.most_pieces or needed > deadline.remaining():
-            return
-        share = max(tuning.packing_share, needed / max(deadline.remaining(), needed))
-        packed = self._pack(program, deadline.share(share))
+        if len(program.order) > tuning.most_pieces or (timed and needed > deadline.remaining()):
+            return None
+        packed = self._pack(program, deadline, quick=True)
+        self._pace = max(self._pace, (deadline.elapsed() - begin) / max(division.pieces, 1))
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
         )
+        return self._split(packed, graph)
+
+    def _elements(self, deadline: Deadline) -> Iterator[Split]:
+        """The plan of a small program in its smallest pieces, at the best order found."""
+        cuts = element_cuts(self.problem, tuned(SplittingTuning).most_elements)
+        if cuts and not deadline.expired():
+            graph = split_graph(self.problem.graph, cuts)
+            packed, _ = self._order(to_anf(graph.graph))(deadline)
+            self._report(f"{len(graph.graph.ops)} single steps, {packed.peak} B packed")
+            yield self._split(packed, graph)
+
+    def _split(self, packed: Packed, graph: PieceGraph) -> Split:
+        assert isinstance(packed.source, Program)
         weighed = self._piece_bytes > 0
-        yield Split(packed, graph.cuts, graph, program.cost, self.base, self.least, weighed=weighed)
-
-
-def _rooms(low: int, high: int, count: int) -> list[int]:
-    """Byte counts from ``low`` to ``high`` by one ratio, no more than ``count``."""
-    if low > high:
-        return []
-    ratio = high / max(low, 1)
-    return sorted({high, *(int(low * ratio ** (k / count)) for k in range(count - 1))})
-
-
-def _spread(divisions: list[Division], count: int) -> list[Division]:
-    """Divisions spread over the list, no more than ``count``; the first and the last stay."""
-    if len(divisions) <= count:
-        return divisions
-    return [divisions[k * (len(divisions) - 1) // (count - 1)] for k in range(count)]
+        cost = packed.source.cost
+        return Split(packed, graph.cuts, graph, cost, self.base, self.least, weighed=weighed)

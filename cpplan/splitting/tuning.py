@@ -30,22 +30,27 @@ class SplittingTuning:
         Pieces of a plan at most.
     coarser
         Steps at a time that are tried besides single ones.
+    most_elements
+        Single steps of all ops at most, for their order to be searched.
     looser
-        Peaks, as multiples of the smallest estimate, within which the fewest pieces are packed, in
-        this order: few large buffers leave fewer holes.
-    levels
-        Pairs of peak and cost for each of these multiples.
+        Peaks, as multiples of the smallest estimate, within which the fewest pieces are packed
+        first, in this order: few large buffers leave fewer holes.
+    room_ratio
+        Ratio of the peaks that are tried besides.
+    cost_levels
+        Costs, as multiples of that of running every op once, within which pieces are the fewest.
+    trials_share
+        Of the time left, for plans by heuristics alone; in the rest the best is packed again.
     once_share
         Of the time left, if pieces may run again, for those that run once, and then for those whose
         halos do.
-    rooms
-        Peaks within which the fewest pieces are looked for if each of them costs bytes besides.
-    packing_share
-        Of the time left, for each packing, if it needs no more.
     limit_share
         Of the time left, for each cost at which a plan may fit into a limit.
     slower
-        Time that must be left to pack a graph of pieces, as a multiple of that to derive it.
+        Time that must be left to pack a graph of pieces by heuristics, as a multiple of that to
+        derive it.
+    work_per_region, work_per_piece
+        Deterministic seconds of work for the styles of a region, and for a piece of a plan.
     """
 
     unsplit_share: float = 0.2
@@ -55,12 +60,17 @@ class SplittingTuning:
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     no_strips: float = 0.01
     most_labels: int = 120
-    most_pieces: int = 4_000
+    most_pieces: int = 16_000
+    most_elements: int = 32
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
     looser: tuple[float, ...] = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
-    levels: int = 4
+    room_ratio: float = 1.04
+    cost_levels: tuple[float, ...] = (
+        1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.07, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 3.0
+    )  # fmt: skip
+    trials_share: float = 0.7
     once_share: float = 0.4
-    rooms: int = 32
-    packing_share: float = 0.03
     limit_share: float = 0.35
-    slower: float = 15.0
+    slower: float = 3.0
+    work_per_region: float = 0.002
+    work_per_piece: float = 1e-4

@@ -1,0 +1,96 @@
+"""Divisions worth packing, in the order in which they are tried.
+
+A division is the one of fewest pieces within a room (bytes, as estimated) and a cost: few large
+buffers leave fewer holes. Rooms and costs come from grids that do not depend on what is asked for,
+so that all that is tried at one cost limit is tried at every larger one, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from cpplan.runtime.budget import tuned
+from cpplan.splitting.frontier import Choice, Division, Frontier
+from cpplan.splitting.tuning import SplittingTuning
+
+
+class Candidates:
+    """Divisions of fewest pieces within rooms and costs of the grids, each of them once.
+
+    Parameters
+    ----------
+    frontier
+        Gives the divisions.
+    known
+        Divisions of less peak at more cost, the cheapest first.
+    most
+        Cost that none may exceed.
+    base
+        Cost of running every op once.
+    """
+
+    def __init__(self, frontier: Frontier, known: Sequence[Division], most: float, base: float):
+        self._frontier, self._known, self._most = frontier, known, most
+        self._base = base
+        self._within: dict[int, list[Division]] = {}
+        self._seen: set[tuple[Choice, ...]] = set()
+
+    def nearest_first(self, high: Callable[[], int]) -> Iterator[Division]:
+        """Candidates of rooms up to ``high``, those first that leave most often the best plan.
+
+        Of each room the division of fewest pieces comes first; all others follow.
+        """
+        if not self._known:
+            return
+        rooms = self._rooms(high())
+        least = self._known[-1].peak
+        first = [
+            min(rooms, key=lambda room: abs(math.log(room / (least * factor))))
+            for factor in tuned(SplittingTuning).looser
+            if rooms and least > 0
+        ]
+        rooms = list(dict.fromkeys([*first, *rooms]))
+        for found in chain(
+            (division for room in rooms for division in self._fewest(room)[-1:]),
+            (division for room in rooms for division in self._fewest(room)),
+        ):
+            if found.peak <= high() and self._is_new(found):
+                yield found
+
+    def lightest_first(self, high: int, weigh: Callable[[Division], int]) -> Iterator[Division]:
+        """Candidates of rooms up to ``high``, by their weights."""
+        found = [division for room in self._rooms(high) for division in self._fewest(room)]
+        yield from filter(self._is_new, sorted(found, key=weigh))
+
+    def _is_new(self, division: Division) -> bool:
+        known = division.choices in self._seen
+        self._seen.add(division.choices)
+        return not known and division.pieces <= tuned(SplittingTuning).most_pieces
+
+    def _rooms(self, high: int) -> list[int]:
+        """Rooms from the least peak known up to ``high``, ascending."""
+        if not self._known:
+            return []
+        ratio, low = tuned(SplittingTuning).room_ratio, self._known[-1].peak
+        steps = range(
+            math.ceil(math.log(max(low, 1)) / math.log(ratio)),
+            math.ceil(math.log(max(high, 1)) / math.log(ratio)),
+        )
+        grid = {math.floor(ratio**k) for k in steps}
+        peaks = {division.peak for division in self._known}
+        return sorted(room for room in grid | peaks if low <= room <= high)
+
+    def _fewest(self, room: int) -> list[Division]:
+        """Divisions of fewest pieces in a room at the costs of the grid, the cheapest first."""
+        if room not in self._within:
+            found = [d for d in self._frontier.fewest_pieces(room) if d.cost <= self._most]
+            limits = [self._base * level for level in tuned(SplittingTuning).cost_levels]
+            chosen = {0} if found else set()
+            for limit in limits:
+                if limit <= self._most:
+                    within = [k for k, division in enumerate(found) if division.cost <= limit]
+                    chosen.update(within[-1:])
+            self._within[room] = [found[k] for k in sorted(chosen)]
+        return self._within[room]

@@ -1,0 +1,44 @@
+"""Cuts of every op to single steps: of a small network, an order of these is as good as any plan.
+
+A piece of many steps needs no fewer bytes than its steps do one after another. So, if nothing runs
+twice, the least peak over all cuts and all orders of the pieces is that of an order of single
+steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cpplan.model.axes import Axis
+from cpplan.model.graph import Op
+from cpplan.model.pieces import Pieces
+from cpplan.splitting.problem import SplitProblem
+
+
+def element_cuts(problem: SplitProblem, most: int) -> list[Pieces] | None:
+    """Cuts of all ops to single steps along all their axes; ``None`` if they are more than most.
+
+    Of axes that cut the same axis of a tensor only the first is taken, and sums come last.
+    """
+    found, count = [], 0
+    for op in problem.ops:
+        axes = _apart(problem, op)
+        count += math.prod(axis.extent for axis in axes)
+        if count > most:
+            return None
+        if axes:
+            cuts = tuple(tuple(range(1, axis.extent)) for axis in axes)
+            found.append(Pieces(op.name, tuple(axis.name for axis in axes), cuts))
+    return found
+
+
+def _apart(problem: SplitProblem, op: Op) -> list[Axis]:
+    """Axes along which an op may be cut at once."""
+    found: list[Axis] = []
+    taken: set[tuple[str, int]] = set()
+    for axis in sorted(problem.axes(op).values(), key=lambda axis: axis.accumulates):
+        places = {(window.tensor, window.axis) for window in axis.windows}
+        if taken.isdisjoint(places):
+            taken |= places
+            found.append(axis)
+    return found
