@@ -71,9 +71,11 @@ class Frontier:
         The program.
     deadline
         Ends the search for regions; those of the fewest steps come first.
+    enough
+        Peak that no plan can be below: what has no more need not be cut.
     """
 
-    def __init__(self, problem: SplitProblem, deadline: Deadline):
+    def __init__(self, problem: SplitProblem, deadline: Deadline, enough: int = 0):
         tuning = tuned(SplittingTuning)
         self._most_labels = tuning.most_labels
         steps = len(problem.ops)
@@ -85,19 +87,31 @@ class Frontier:
             whole.append(alone.peak)
             self._options[k].append((k + 1, alone, Style()))
         ends = sorted(choose_cuts(problem, tuning.most_cuts))
-        spans = list(_segments(problem, ends, whole, tuning.longest_region))
+        spans = [
+            (start, stop)
+            for start, stop in _segments(problem, ends, whole, tuning.longest_region)
+            if max(whole[start:stop]) > enough
+        ]
         regions: dict[tuple[int, int], Region] = {}
         for estimates in (_in_line, _in_tiles, _in_strips, _others):
+            # No division with a region of so many bytes is better than the best so far.
+            best_so_far = self.divisions()[0].peak
             for start, stop in spans:
                 if deadline.expired():
                     return
+                # No style makes fewer at the ends.
+                floor = max(problem.boundary[start], problem.boundary[stop])
+                if floor >= best_so_far:
+                    continue
                 if (start, stop) not in regions:
                     regions[start, stop] = Region(problem, start, stop)
+                region = regions[start, stop]
                 deadline.spend(tuning.work_per_region)
                 best = max(whole[start:stop])
-                for estimate, style in estimates(regions[start, stop], tuning):
+                for estimate, style in estimates(region, max(floor, enough)):
                     if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
                         self._options[start].append((stop, estimate, style))
+                region.forget_strips()
 
     def divisions(self) -> list[Division]:
         """Divisions that no other beats in both peak and cost, the cheapest first."""
@@ -192,26 +206,25 @@ def choose_cuts(problem: SplitProblem, most: int) -> list[int]:
     return sorted({0, steps, *(k for _, k in sorted(low)[:most])})
 
 
-def _in_line(
-    region: Region, tuning: SplittingTuning, first: int = 0
-) -> Iterator[tuple[Estimate, Style]]:
+def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along one axis of its last op, in pieces of one step and of more."""
     for inner in region.axis_names()[first : first + 1]:
-        for step in tuning.coarser:
+        for step in tuned(SplittingTuning).coarser:
             for longest in (1, _UNLIMITED):
                 found = region.estimate(style := Style(inner, step=step, longest=longest))
                 if found is not None:
                     yield found, style
 
 
-def _in_tiles(
-    region: Region, tuning: SplittingTuning, first: int = 0
-) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region in tiles that keep both halos, as long as smaller ones save bytes."""
-    names = region.axis_names()
+def _in_tiles(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
+    """Estimates of a region in tiles that keep both halos, as long as smaller ones save bytes.
+
+    Only of regions whose peak along one axis exceeds ``floor``, which is low enough.
+    """
+    tuning, names = tuned(SplittingTuning), region.axis_names()
     for inner in names[first : first + 1]:
         line = region.estimate(Style(inner))
-        if line is None or line.peak <= _floor(region) * (1 + tuning.no_strips):
+        if line is None or line.peak <= floor * (1 + tuning.no_strips):
             continue
         for outer in names:
             best = line.peak
@@ -223,18 +236,9 @@ def _in_tiles(
                 yield found, style
 
 
-def _floor(region: Region) -> int:
-    """Bytes at one end of a region, which no style of it makes fewer."""
-    live = region.problem.boundary
-    return max(live[region.start], live[region.stop])
-
-
-def _in_strips(
-    region: Region, tuning: SplittingTuning, first: int = 0
-) -> Iterator[tuple[Estimate, Style]]:
+def _in_strips(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region in strips, as long as more of them save bytes."""
-    names = region.axis_names()
-    floor = _floor(region)
+    tuning, names = tuned(SplittingTuning), region.axis_names()
     for inner in (*names[first : first + 1], None):
         line = None if inner is None else region.estimate(Style(inner))
         least = None if line is None else line.peak
@@ -250,12 +254,12 @@ def _in_strips(
                 yield found, style
 
 
-def _others(region: Region, tuning: SplittingTuning) -> Iterator[tuple[Estimate, Style]]:
+def _others(region: Region, floor: int) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along the further axes of its last op."""
     for number in range(1, len(region.axis_names())):
-        yield from _in_line(region, tuning, number)
-        yield from _in_tiles(region, tuning, number)
-        yield from _in_strips(region, tuning, number)
+        yield from _in_line(region, floor, number)
+        yield from _in_tiles(region, floor, number)
+        yield from _in_strips(region, floor, number)
 
 
 def _undominated(labels: list[_Label]) -> list[_Label]:

@@ -225,11 +225,11 @@ class SplitProblem:
             }
         return self._axes[op.name]
 
-    def extent(self, window: Window) -> int:
-        """Units of a window's tensor along its axis."""
-        shape = self.graph.tensor[window.tensor].shape
+    def extent(self, tensor: str, axis: int) -> int:
+        """Units of a tensor along an axis."""
+        shape = self.graph.tensor[tensor].shape
         assert shape is not None
-        return shape[window.axis] // self.lines.grain[window.tensor][window.axis]
+        return shape[axis] // self.lines.grain[tensor][axis]
 
     def is_identity(self, window: Window) -> bool:
         """True if each step of an op accesses the unit of its number."""

@@ -18,7 +18,8 @@ import numpy as np
 from cpplan.model.axes import Axis, Window
 from cpplan.model.problem import Ints
 from cpplan.splitting.grid import Line, Rows
-from cpplan.splitting.problem import Floats, SplitProblem
+from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.strips import StripMaker, Strips
 
 # Rows of a table of no interval.
 _WHOLE = -1
@@ -77,14 +78,11 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Family:
+class Family:
     """One axis of each op of a region, and of each tensor: those that correspond to each other."""
 
     axes: list[Axis | None]
     at: dict[int, int]
-    edges: dict[int, list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] | None] = field(
-        default_factory=dict
-    )
     windows: dict[tuple[int, str, int], Window | None] = field(default_factory=dict)
 
 
@@ -137,21 +135,23 @@ class Region:
             for op in self.ops
             for other in op.after
         )
-        self._families: dict[str, _Family | None] = {}
-        self._whole = _Family([None] * len(self.ops), {})
+        self._families: dict[str, Family | None] = {}
+        self._whole = Family([None] * len(self.ops), {})
         self._cascades: dict[str | None, _Cascade] = {}
+        self._makers: dict[str | None, StripMaker] = {}
+        self._strips: dict[tuple[str | None, int], Strips | None] = {}
 
     def axis_names(self) -> tuple[str, ...]:
         """Names of the axes along which the last op may be cut."""
         return tuple(self.problem.axes(self.ops[-1]))
 
-    def family(self, name: str) -> _Family | None:
+    def family(self, name: str) -> Family | None:
         """The axes of all ops that correspond to this axis of the last op, if it has one."""
         if name not in self._families:
             self._families[name] = self._find_family(name)
         return self._families[name]
 
-    def _find_family(self, name: str) -> _Family | None:
+    def _find_family(self, name: str) -> Family | None:
         problem, local = self.problem, self.local
         at: dict[int, int] = {}
         axes: list[Axis | None] = [None] * len(self.ops)
@@ -182,9 +182,9 @@ class Region:
                             at.setdefault(local[m], problem.axis_of(m, window))
         if axes[-1] is None:
             return None
-        return _Family(axes, at)
+        return Family(axes, at)
 
-    def window(self, family: _Family, k: int, name: str, storage: int) -> Window | None:
+    def window(self, family: Family, k: int, name: str, storage: int) -> Window | None:
         """Window of an op of the region for a tensor, along the axes of a family.
 
         ``storage`` is one of those that the tensor has its bytes from.
@@ -212,41 +212,56 @@ class Region:
         inner = self._whole if style.inner is None else self.family(style.inner)
         if inner is None:
             return None
-        strips: Ints | None = None
-        outer: _Family | None = None
+        outer: Family | None = None
         if style.outer is not None:
             outer = self.family(style.outer)
             if outer is None or not self._apart(inner, outer):
                 return None
-            strips = self._strips(outer, style.strips)
-            if strips is None:
-                return None
+        strips = self.strips(style.outer, style.strips)
+        if strips is None:
+            return None
         if style.both:
             return self._tiled(inner, outer, strips, runs)
         if style.inner not in self._cascades:
             self._cascades[style.inner] = _Cascade(self, self._line(inner), inner)
-        return self._cascades[style.inner].run(style, outer, strips, runs)
+        return self._cascades[style.inner].run(style, strips, runs)
 
-    def _line(self, family: _Family) -> Line:
+    def strips(self, outer: str | None, count: int) -> Strips | None:
+        """Strips along an axis of the last op, ``count`` of them; ``None`` if there are too few steps."""
+        key = outer, count if outer is not None else 1
+        if key not in self._strips:
+            if outer not in self._makers:
+                family = None if outer is None else self.family(outer)
+                self._makers[outer] = StripMaker(self, family)
+            self._strips[key] = self._makers[outer].make(key[1])
+        return self._strips[key]
+
+    def forget_strips(self) -> None:
+        """Forget strips that were made: they are many."""
+        self._strips.clear()
+
+    def _line(self, family: Family) -> Line:
         return Line(self.problem, family.axes, lambda *place: self.window(family, *place))
 
     def _tiled(
-        self, inner: _Family, outer: _Family | None, strips: Ints | None, runs: list[Run] | None
+        self, inner: Family, outer: Family | None, strips: Strips, runs: list[Run] | None
     ) -> Estimate | None:
         """The estimate with halos kept both ways, or ``None`` if some op has not both axes."""
-        if outer is None or strips is None:
+        if outer is None or strips.steps is None:
             return None
         rows = Rows(
             self._line(inner),
             self._line(outer),
-            strips,
+            strips.steps,
             lambda storage: self.positions(outer, self.local[storage]),
         )
         if not rows.is_whole:
             return None
         found: list[Run] | None = None if runs is None else []
-        estimate = _Cascade(self, rows, inner, outer).run(Style(), None, None, found)
-        count = strips.shape[1]
+        one = self.strips(None, 1)
+        assert one is not None
+        estimate = _Cascade(self, rows, inner, outer).run(Style(), one, found)
+        count = strips.steps.shape[1]
         for step, _, flat in found or ():
             assert flat is not None
             row, strip = divmod(flat[0], count)
@@ -255,93 +270,25 @@ class Region:
             runs.append(Run(step, columns, (row, row + 1)))  # type: ignore[union-attr]
         return estimate
 
-    def positions(self, family: _Family, m: int) -> int:
+    def positions(self, family: Family, m: int) -> int:
         """Positions of a storage along the axes of a family; 1 if they do not cut it."""
         if m not in family.at:
             return 1
-        name = self.problem.names[self.storages[m]]
-        return self.problem.extent(Window(name, family.at[m]))
+        return self.problem.extent(self.problem.names[self.storages[m]], family.at[m])
 
-    def _apart(self, inner: _Family, outer: _Family) -> bool:
+    def _apart(self, inner: Family, outer: Family) -> bool:
         """True if no op or tensor is cut twice along one axis, and all ops have an outer one."""
         for one, other in zip(inner.axes, outer.axes, strict=True):
             if other is None or (one is not None and one.name == other.name):
                 return False
         return not any(outer.at.get(m) == place for m, place in inner.at.items())
 
-    def _strips(self, outer: _Family, count: int) -> Ints | None:
-        """Steps of each op along its outer axis in each strip, shape ``(ops, count, 2)``."""
-        found = np.zeros((len(self.ops), count, 2), np.int64)
-        for k in range(len(self.ops) - 1, -1, -1):
-            axis = outer.axes[k]
-            assert axis is not None
-            n, edges = axis.extent, self._outer_edges(outer, k)
-            if edges is None or (not edges and n < count):
-                return None
-            here = found[k]
-            if not edges:
-                ends = np.arange(count + 1) * n // count
-                here[:, 0], here[:, 1] = ends[:-1], ends[1:]
-            else:
-                here[:, 0] = n
-                for user, low, high, made in edges:
-                    if self.uncut(outer, user, found[user]):
-                        here[:, 0], here[:, 1] = 0, n
-                        break
-                    begin, end = low[found[user, :, 0]], high[found[user, :, 1] - 1]
-                    if made is not None:
-                        begin, end = (
-                            np.searchsorted(made[1], begin, side="right"),
-                            np.searchsorted(made[0], end, side="left"),
-                        )
-                    np.minimum(here[:, 0], np.where(begin < end, begin, n), out=here[:, 0])
-                    np.maximum(here[:, 1], np.where(begin < end, end, 0), out=here[:, 1])
-            here[0, 0], here[-1, 1] = 0, n
-            if count > 1:
-                # Neither a position left out nor a strip without any.
-                np.minimum(here[:, 0], n - 1, out=here[:, 0])
-                here[:-1, 1] = np.maximum(here[:-1, 1], here[1:, 0])
-                here[:, 1] = np.maximum(np.maximum.accumulate(here[:, 1]), here[:, 0] + 1)
-        return found
-
-    def uncut(self, outer: _Family, k: int, strips: Ints) -> bool:
-        """True if an op runs whole in all strips, so that it is not cut and reads all there is."""
-        axis = outer.axes[k]
-        assert axis is not None
-        return bool((strips[:, 0] == 0).all() and (strips[:, 1] == axis.extent).all())
-
-    def _outer_edges(
-        self, outer: _Family, k: int
-    ) -> list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] | None:
-        """Readers in the region of what an op writes, with their windows and, if need be, its own.
-
-        ``None`` if a reader needs all of it.
-        """
-        if k in outer.edges:
-            return outer.edges[k]
-        problem, axis = self.problem, outer.axes[k]
-        assert axis is not None
-        outer.edges[k] = None
-        edges: list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] = []
-        for name in self.ops[k].outputs:
-            m = problem.storage(name)
-            for user, tensor in self.readers[self.local[m]]:
-                window, mine = self.window(outer, user, tensor, m), self.window(outer, k, name, m)
-                reading = outer.axes[user]
-                if axis.accumulates or window is None or mine is None or reading is None:
-                    return None
-                low, high = problem.intervals_of(m, window, reading)
-                made = None if problem.is_identity(mine) else problem.intervals(mine, axis)
-                edges.append((user, low, high, made))
-        outer.edges[k] = edges
-        return edges
-
 
 class _Cascade:
     """A region along one inner axis: arrays for the compiled loop, which runs it strip by strip."""
 
     def __init__(
-        self, region: Region, grid: Line | Rows, inner: _Family, second: _Family | None = None
+        self, region: Region, grid: Line | Rows, inner: Family, second: Family | None = None
     ):
         self._region, self._inner = region, inner
         problem, local = region.problem, region.local
@@ -426,21 +373,19 @@ class _Cascade:
         known = set(sinks)
         self._sinks = _array(sinks + [k for k in range(len(region.ops)) if k not in known])
 
-    def run(
-        self, style: Style, outer: _Family | None, strips: Ints | None, runs: list[Run] | None
-    ) -> Estimate:
+    def run(self, style: Style, strips: Strips, runs: list[Run] | None) -> Estimate:
         """Bytes and work, strip by strip."""
         from cpplan.splitting.cascade_kernel import run_cascade
 
-        region, count = self._region, 1 if strips is None else strips.shape[1]
+        region, of_each = self._region, strips.steps
         steps = len(region.ops)
         writer, made_table, reader_start, reader = self._tensors
         length = _array(self._tensor_extent)
         events = np.zeros((0 if runs is None else sum(self._extent) + 1, 3), np.int64)
-        base, weight, kept = self._shares(outer, strips, count)
+        base, weight, kept = strips.base, strips.weight, strips.kept
         given = np.where(writer < 0, length, 0)
         pieces, peak = 0, 0.0
-        for strip in range(count):
+        for strip in range(len(base)):
             state = (
                 np.zeros(steps, np.int64), given.copy(), np.zeros(len(length), np.int64),
                 *np.zeros((2, steps + 1), np.int64),
@@ -458,83 +403,12 @@ class _Cascade:
                 runs.extend(
                     Run(
                         region.start + k,
-                        None if strips is None else tuple(strips[k, strip].tolist()),
+                        None if of_each is None else tuple(of_each[k, strip].tolist()),
                         None if self._inner.axes[k] is None else (start, stop),
                     )
                     for k, start, stop in events[:number].tolist()
                 )
-        cost = float(sum(op.cost for op in region.ops))
-        if strips is not None and outer is not None:
-            extents = [axis.extent for axis in outer.axes if axis is not None]
-            shares = (strips[:, :, 1] - strips[:, :, 0]).sum(axis=1) / extents
-            cost = float(sum(op.cost * share for op, share in zip(region.ops, shares, strict=True)))
-        return Estimate(int(np.ceil(peak - 1e-6)), cost, pieces)
-
-    def _shares(
-        self, outer: _Family | None, strips: Ints | None, count: int
-    ) -> tuple[Floats, Floats, Ints]:
-        """Bytes that a strip leaves alone, shape ``(count,)``; those of each storage, and its fate.
-
-        The second and third have shape ``(count, storages)``: bytes that a strip accesses, and 1 if
-        they stay to its end.
-        """
-        region, problem = self._region, self._region.problem
-        base = np.full(count, float(region.base))
-        weight = np.zeros((count, len(region.storages)))
-        kept = np.zeros((count, len(region.storages)), np.int64)
-        for m, storage in enumerate(region.storages):
-            size, stays = problem.size[storage], region.kept[m]
-            if not size:
-                continue
-            spans = None if strips is None else self._spans(outer, strips, m)
-            if region.writers[m] < 0:
-                if stays:
-                    base += size
-                    kept[:, m] = 1
-                elif spans is None:
-                    weight[:, m] = size
-                    kept[:-1, m] = 1
-                else:
-                    low, _, extent = spans
-                    after = np.append(np.maximum(low[1:], low[:-1]), extent)
-                    weight[:, m] = size * (after - low) / extent
-                    base += size * (extent - after) / extent
-            elif spans is None:
-                # All at once; or sums over the outer axis, which the first strip makes.
-                weight[:, m], kept[:, m] = size, stays
-                if stays:
-                    weight[1:, m] = 0
-                    base[1:] += size
-            else:
-                low, high, extent = spans
-                weight[:, m], kept[:, m] = size * (high - low) / extent, stays
-                if stays:
-                    before = np.minimum(np.append(0, high[:-1]), high)
-                    weight[:, m] = size * (high - before) / extent
-                    base += size * before / extent
-        return base, weight, kept
-
-    def _spans(self, outer: _Family | None, strips: Ints, m: int) -> tuple[Ints, Ints, int] | None:
-        """Positions of a storage that each strip accesses, and their number in all strips."""
-        region = self._region
-        if outer is None or m not in outer.at:
-            return None
-        problem = region.problem
-        name = problem.names[region.storages[m]]
-        extent = problem.extent(Window(name, outer.at[m]))
-        low = np.full(strips.shape[1], extent)
-        high = np.zeros(strips.shape[1], np.int64)
-        users = region.readers[m] if region.writers[m] < 0 else [(region.writers[m], name)]
-        for k, tensor in users:
-            window, axis = region.window(outer, k, tensor, region.storages[m]), outer.axes[k]
-            if window is None or axis is None:
-                return None
-            if region.writers[m] < 0 and region.uncut(outer, k, strips[k]):
-                return np.zeros_like(low), np.full_like(high, extent), extent
-            one, other = problem.intervals_of(region.storages[m], window, axis)
-            np.minimum(low, one[strips[k, :, 0]], out=low)
-            np.maximum(high, other[strips[k, :, 1] - 1], out=high)
-        return low, np.maximum(low, high), extent
+        return Estimate(int(np.ceil(peak - 1e-6)), strips.cost, pieces)
 
 
 def _array(values: Sequence[int]) -> Ints:

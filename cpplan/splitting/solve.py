@@ -126,7 +126,7 @@ class SplitSearch:
             if prepare(SPLITTING, deadline):
                 load(SPLITTING)
             share = deadline.share(tuned(SplittingTuning).regions_share)
-            self._frontier = Frontier(self.problem, share)
+            self._frontier = Frontier(self.problem, share, self.least.bytes)
             self._divisions = known = self._frontier.divisions()
             self._report(
                 f"regions in pieces: from {known[0].peak} B at cost {known[0].cost:.6g} to "
