@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from cpplan.runtime.budget import tuned
@@ -86,7 +87,7 @@ class Frontier:
             assert alone is not None
             whole.append(alone.peak)
             self._options[k].append((k + 1, alone, Style()))
-        ends = sorted(choose_cuts(problem, tuning.most_cuts))
+        ends = sorted(choose_cuts(problem, tuning.most_cuts, tuning.steepest))
         spans = [
             (start, stop)
             for start, stop in _segments(problem, ends, whole, tuning.longest_region)
@@ -180,16 +181,17 @@ def _segments(
             yield start, stop
 
 
-def choose_cuts(problem: SplitProblem, most: int) -> list[int]:
+def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
     """Places between steps at which regions may begin and end, ascending.
 
-    Few bytes are live there, or an op that cannot be cut is beside them.
+    Few bytes are live there, or an op that cannot be cut is beside them, or one after which no more
+    than this share of the bytes is left.
     """
     live = problem.boundary
     steps = len(live) - 1
     if steps < most:
         return list(range(steps + 1))
-    low: list[tuple[float, int]] = []
+    found: set[int] = set()
     begin = 0
     while begin <= steps:
         end = begin
@@ -197,20 +199,28 @@ def choose_cuts(problem: SplitProblem, most: int) -> list[int]:
             end += 1
         left = live[begin - 1] if begin else live[begin] + 1
         right = live[end + 1] if end < steps else live[begin] + 1
-        if live[begin] < left and live[begin] < right:
-            around = min(max(live[: begin + 1]), max(live[begin:]))
-            low.extend((live[begin] / max(around, 1), k) for k in range(begin, end + 1))
+        # Before an op that takes little of much, what it reads may be made along another axis.
+        if (live[begin] < left and live[begin] < right) or right < live[begin] * steepest:
+            found.update(range(begin, end + 1))
         begin = end + 1
-    whole = [k for k, op in enumerate(problem.ops) if not problem.axes(op) and problem.moves(k)]
-    low.extend((live[end] / max(live), end) for k in whole for end in (k, k + 1))
-    return sorted({0, steps, *(k for _, k in sorted(low)[:most])})
+    for k, op in enumerate(problem.ops):
+        if not problem.axes(op) and problem.moves(k):
+            found.update((k, k + 1))
+    before = list(accumulate(live, max))
+    after = list(accumulate(reversed(live), max))[::-1]
+    # The deepest valleys between hills of the most live bytes come first.
+    deepest = sorted(found, key=lambda k: (live[k] - min(before[k], after[k]), k))
+    return sorted({0, steps, *deepest[:most]})
 
 
 def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along one axis of its last op, in pieces of one step and of more."""
     for inner in region.axis_names()[first : first + 1]:
-        for step in tuned(SplittingTuning).coarser:
-            for longest in (1, _UNLIMITED):
+        tuning = tuned(SplittingTuning)
+        extent = region.problem.axes(region.ops[-1])[inner].extent
+        shares = {extent // count for count in tuning.coarsest} - set(range(tuning.coarser[-1] + 1))
+        for step in (*tuning.coarser, *sorted(shares)):
+            for longest in dict.fromkeys((1, step, _UNLIMITED)):
                 found = region.estimate(style := Style(inner, step=step, longest=longest))
                 if found is not None:
                     yield found, style

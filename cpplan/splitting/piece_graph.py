@@ -36,8 +36,8 @@ in the pieces before and with it, the costs of these add up to ``cost * w // n``
 where it is a float), so that those of all add up to the op's.
 
 *What carries over.* A piece has copies of all the op's workspaces, whole (``ws[0:8]``); runs after
-all pieces of what the op runs after, unless both are cut and it reads what that writes, when bands
-say so; and has those in-place pairs and placements whose bands
+all pieces of what the op runs after, unless both are cut and it reads what that writes, or a view
+made of it, when bands say so; and has those in-place pairs and placements whose bands
 correspond. Ops with bodies, and those of a sequence, have no pieces.
 """
 
@@ -160,6 +160,20 @@ def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, Graph]:
 def is_identity(window: Window) -> bool:
     """True if a window's interval is the op's own."""
     return (window.stride, window.offset, window.size, window.table) == (1, 0, 1, None)
+
+
+def reads_from(graph: Graph, op: Op, other: Op) -> bool:
+    """True if an op reads what another one writes, or a view that is made of it."""
+    names = list(op.inputs)
+    while names:
+        name = names.pop()
+        if name in other.outputs:
+            return True
+        maker = None if graph.is_storage(name) else graph.producer.get(name)
+        made_from = [] if maker is None else maker.inputs
+        sources = [t for t in made_from if graph.root[t][0] == graph.root[name][0]]
+        names += sources if len(sources) == 1 else []
+    return False
 
 
 class _Splitter:
@@ -344,9 +358,9 @@ class _Splitter:
         return PieceGraph(graph, self._given, names, all_bands, source, part)
 
     def _is_followed_by_bands(self, other: str, op: Op) -> bool:
-        """True if both ops are cut, and one reads what the other writes."""
+        """True if both ops are cut, and one reads what the other writes, or a view of it."""
         cut = other in self._axes and op.name in self._axes
-        return cut and not set(self._graph.op[other].outputs).isdisjoint(op.inputs)
+        return cut and reads_from(self._graph, op, self._graph.op[other])
 
     def _band(self, tensor: Tensor, name: str, box: Box) -> Tensor:
         """The band of a tensor; of a view, a view of the band of its storage."""

@@ -18,6 +18,7 @@ import numpy as np
 from cpplan.model.axes import Axis, Window
 from cpplan.model.problem import Ints
 from cpplan.splitting.grid import Line, Rows
+from cpplan.splitting.piece_graph import reads_from
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.strips import StripMaker, Strips
 
@@ -131,7 +132,7 @@ class Region:
         names = {op.name: op for op in self.ops}
         # Nor what runs after an op that writes nothing it reads: pieces run in another order.
         self.in_turn &= not any(
-            other in names and set(names[other].outputs).isdisjoint(op.inputs)
+            other in names and not reads_from(problem.graph, op, names[other])
             for op in self.ops
             for other in op.after
         )
@@ -227,7 +228,7 @@ class Region:
         return self._cascades[style.inner].run(style, strips, runs)
 
     def strips(self, outer: str | None, count: int) -> Strips | None:
-        """Strips along an axis of the last op, ``count`` of them; ``None`` if there are too few steps."""
+        """``count`` strips along an axis of the last op, or ``None`` if it has fewer steps."""
         key = outer, count if outer is not None else 1
         if key not in self._strips:
             if outer not in self._makers:

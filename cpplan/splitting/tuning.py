@@ -17,6 +17,8 @@ class SplittingTuning:
         Of what is left, for regions and their styles.
     most_cuts
         Places between steps at which regions may begin and end: those with the fewest live bytes.
+    steepest
+        Share of the live bytes below which an op must leave them for regions to end before it.
     longest_region
         Steps of a region at most.
     strips
@@ -29,7 +31,9 @@ class SplittingTuning:
     most_pieces
         Pieces of a plan at most.
     coarser
-        Steps at a time that are tried besides single ones.
+        Steps at a time that are tried, all of which may be pieces.
+    coarsest
+        Numbers of pieces of an axis that are tried, too, if they have more steps.
     most_elements
         Single steps of all ops at most, for their order to be searched.
     looser
@@ -56,6 +60,7 @@ class SplittingTuning:
     unsplit_share: float = 0.2
     regions_share: float = 0.4
     most_cuts: int = 48
+    steepest: float = 0.2
     longest_region: int = 120
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     no_strips: float = 0.01
@@ -63,6 +68,7 @@ class SplittingTuning:
     most_pieces: int = 16_000
     most_elements: int = 32
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
+    coarsest: tuple[int, ...] = (16, 8, 4)
     looser: tuple[float, ...] = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
     room_ratio: float = 1.04
     cost_levels: tuple[float, ...] = (

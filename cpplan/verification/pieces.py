@@ -141,10 +141,24 @@ class _Making:
         names: list[str] = []
         for other in op.after:
             each = self.cut.get(other)
-            if each is not None and op.name in self.cut and set(each.op.outputs) & set(op.inputs):
+            both = each is not None and op.name in self.cut
+            if both and set(each.op.outputs) & set(self._shown(op.inputs)):  # type: ignore[union-attr]
                 continue  # each piece reads bands that the other's pieces write
             names += [other] if each is None else [each.name(work) for work in each.works()]
         return tuple(names)
+
+    def _shown(self, names: Iterable[str]) -> Iterator[str]:
+        """Tensors, and those that they are views of, up to the one that is first written."""
+        graph = self.source
+        for name in names:
+            while True:
+                yield name
+                maker = graph.producer.get(name)
+                before = [] if maker is None or graph.is_storage(name) else list(maker.inputs)
+                kin = [n for n in before if graph.root[n][0] == graph.root[name][0]]
+                if len(kin) != 1:
+                    break
+                name = kin[0]
 
     def _made(self, op: Op) -> list[Op]:
         each = self.cut.get(op.name)

@@ -251,3 +251,17 @@ def test_pieces_of_an_op_in_place_wait_for_their_bands_alone() -> None:
     for found in (split_graph(graph, cuts).graph, graph_of_pieces(graph, cuts)):
         assert found.op["relu_1[0:4]"].after == ()
     assert cpplan.solve(graph, split=True, in_place=True, time_limit=5).pieces
+
+
+def test_readers_of_a_view_wait_for_the_bands_written_before_it_was_made() -> None:
+    net = Network()
+    y = net.turn(net.relu_over(net.conv(net.image(8, 4, 2), 4)))
+    net.conv(y, 2)
+    net.ops[-1] = replace(net.ops[-1], after=("relu_1",))
+    graph = net.graph()
+    cuts = [Pieces("relu_1", ("rows",), ((4,),)), Pieces("conv3", ("columns",), ((4,),))]
+    for found in (split_graph(graph, cuts).graph, graph_of_pieces(graph, cuts)):
+        assert found.op["conv3[0:4]"].after == ()
+    # An op that runs whole waits for all pieces.
+    for found in (split_graph(graph, cuts[:1]).graph, graph_of_pieces(graph, cuts[:1])):
+        assert found.op["conv3"].after == ("relu_1[0:4]", "relu_1[4:8]")
