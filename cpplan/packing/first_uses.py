@@ -13,6 +13,7 @@ from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.search.squeaky_wheel import SqueakyWheel
 from cpplan.packing.sizes.fit_kernel import first_fit
 from cpplan.runtime.deadline import Deadline
 
@@ -62,6 +63,12 @@ def use_insertion() -> None:
 def use_skyline() -> None:
     """Place nine buffers on a skyline."""
     Skyline(_random_packing(9)).place(np.arange(9))
+
+
+def use_squeaky() -> None:
+    """Place nine buffers outwards from the fullest step."""
+    problem = _random_packing(9)
+    SqueakyWheel(problem, seed=0).run(_stacked(problem), moves=1, target=0, deadline=_ENDLESS)
 
 
 def _random_packing(count: int) -> Problem:

@@ -33,4 +33,5 @@ INSERTION = LoopGroup(
 SKYLINE = LoopGroup(
     "skyline", ("cpplan.packing.heuristics.skyline_kernel",), f"{_USES}:use_skyline"
 )
-LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE
+SQUEAKY = LoopGroup("squeaky", ("cpplan.packing.search.squeaky_kernel",), f"{_USES}:use_squeaky")
+LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE, SQUEAKY

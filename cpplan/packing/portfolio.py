@@ -24,6 +24,7 @@ from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.priority_search import PrioritySearch
 from cpplan.packing.search.ranking_search import RankingSearch
+from cpplan.packing.search.squeaky_wheel import SqueakyWheel
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
@@ -76,6 +77,13 @@ class PartSearch:
         )
         if windows is not None and not windows.wide:
             self._local.append((windows, active().windows))
+        if (
+            windows is not None
+            and windows.wide
+            and ruled
+            and len(problem) <= active().most_to_eject
+        ):
+            self._local.append((SqueakyWheel(problem, seed), active().wheels))
         if ruled:
             self._local.append((PrioritySearch(problem, seed), active().rules))
         if many and ruled and len(problem) <= active().most_to_eject:

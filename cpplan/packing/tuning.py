@@ -47,6 +47,9 @@ class PackingTuning:
         Windows after which others have their turn if the peak is no lower.
     wide_windows
         The same, where many do.
+    wheels
+        Rounds of first fit outwards from the fullest step in the first turn, where many live at
+        once.
     rules
         Priority rules of the first turn.
     insertions_a_buffer
@@ -129,6 +132,7 @@ class PackingTuning:
     windows: int = 1000
     windows_at_once: int = 3
     wide_windows: int = 1
+    wheels: int = 40
     rules: int = 50
     insertions_a_buffer: int = 300
     ejections: int = 20_000

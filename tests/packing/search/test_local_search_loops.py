@@ -17,6 +17,7 @@ from cpplan.zoo.packing import random_lifespans
     [
         ("priority_search", "PrioritySearch"),
         ("ejection_search", "EjectionSearch"),
+        ("squeaky_wheel", "SqueakyWheel"),
         ("windowed_insertion", "WindowedInsertion"),
     ],
 )

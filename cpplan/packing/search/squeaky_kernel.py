@@ -1,0 +1,54 @@
+"""Compiled placing below a limit, in a given order; see ``squeaky_wheel`` for what it serves.
+
+What is placed is listed by its lowest address: one walk along the list meets, in order, everything
+that can be in a buffer's way, and ends where the buffer fits.
+"""
+
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from cpplan.runtime.inner_loop import uncounted_loop
+
+
+@uncounted_loop
+def place_below(rows, first, last, count, lower, upper, size, alignment, limit, entries, offset):
+    """Place ``rows[first:last]`` by first fit; return how many are placed in all.
+
+    Parameters
+    ----------
+    rows
+        In the order of their turns.
+    count
+        How many are placed already.
+    limit
+        What would end above it is left out: its offset becomes -1.
+    entries
+        Bottom, top, lower and upper of what is placed, by bottom; shape ``(4, n)``. Updated.
+    offset
+        Shape ``(n,)``. Updated.
+    """
+    bottoms, tops, lowers, uppers = entries[0], entries[1], entries[2], entries[3]
+    for turn in range(first, last):
+        row = rows[turn]
+        low, up, room, step = lower[row], upper[row], size[row], alignment[row]
+        at = 0
+        for k in range(count):
+            if lowers[k] < up and uppers[k] > low:
+                if bottoms[k] >= at + room:
+                    break
+                if tops[k] > at:
+                    at = (tops[k] + step - 1) // step * step
+        if at + room > limit:
+            offset[row] = -1
+            continue
+        offset[row] = at
+        k = count
+        while k > 0 and bottoms[k - 1] > at:
+            bottoms[k], tops[k] = bottoms[k - 1], tops[k - 1]
+            lowers[k], uppers[k] = lowers[k - 1], uppers[k - 1]
+            k -= 1
+        bottoms[k], tops[k], lowers[k], uppers[k] = at, at + room, low, up
+        count += 1
+    return count
