@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,7 +23,12 @@ settings.load_profile("cpplan")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """No test's time limit is spent on compiling: that is done before, once for all processes."""
+    """No test's time limit is spent on compiling: that is done before, once for all processes.
+
+    Ctrl-C interrupts, as tests of it need, also where a shell has started them in the background.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(session.config, "workerinput"):
         cpplan.warm_up()
 

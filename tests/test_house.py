@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
+
+from support.sources import ROOT, sources, tree_of
 
 from cpplan.model.doors import DOORS as BEHIND
 from cpplan.model.doors import find_function
 
-ROOT = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports rooms of lower floors.
 FLOORS = (
     ("model",),
@@ -51,9 +51,9 @@ def imported(tree: ast.AST, *, named: bool = True) -> Iterator[str]:
     Functions that are named as text, ``"module:function"``, are imported, too, unless ``named`` is
     false.
     """
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -61,7 +61,8 @@ def imported(tree: ast.AST, *, named: bool = True) -> Iterator[str]:
             yield from (f"{node.module}.{name.name}" for name in node.names)
         elif named and isinstance(node, ast.Constant) and FUNCTION.fullmatch(str(node.value)):
             yield node.value.replace(":", ".")
-        yield from imported(node, named=named)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(node)
 
 
 @cache
@@ -69,10 +70,10 @@ def trees() -> dict[str, ast.AST]:
     """Module -> its syntax, of the package and the formulations."""
     found = {}
     for folder in ("cpplan", "formulations"):
-        for path in sorted((ROOT / folder).glob("**/*.py")):
+        for path in sources(folder):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             if module not in ("cpplan.__init__", "cpplan.__main__"):
-                found[module.removesuffix(".__init__")] = ast.parse(path.read_text("utf-8"))
+                found[module.removesuffix(".__init__")] = tree_of(path)
     return found
 
 
@@ -129,7 +130,7 @@ def test_every_door_leads_to_a_function() -> None:
     assert all(callable(find_function(place)) for place in BEHIND.values())
     # The exception is one of strings: the module imports nothing of cpplan.
     path = ROOT.joinpath(*DOORS.split(".")).with_suffix(".py")
-    names = set(imported(ast.parse(path.read_text("utf-8"))))
+    names = set(imported(tree_of(path)))
     places = {place.replace(":", ".") for place in BEHIND.values()}
     assert {name for name in names if name.startswith("cpplan")} == places
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
 
-import cpplan
-import formulations
-
-OLDEST = (3, 10)
-
-
-def classes(path: Path) -> Iterator[ast.ClassDef]:
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=OLDEST)
-    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+from support.sources import sources, statements, tree_of
 
 
 def test_no_named_tuple_has_another_base():
     """``class News(NamedTuple, Generic[T])`` needs 3.11: importing it fails."""
     mixed, seen = [], 0
-    for package in (cpplan, formulations):
-        for path in Path(package.__file__).parent.rglob("*.py"):
-            for node in classes(path):
+    for package in ("cpplan", "formulations"):
+        for path in sources(package):
+            for node in statements(tree_of(path)):
+                if not isinstance(node, ast.ClassDef):
+                    continue
                 bases = [ast.unparse(base).split(".")[-1] for base in node.bases]
                 seen += "NamedTuple" in bases
                 if "NamedTuple" in bases and len(bases) > 1:

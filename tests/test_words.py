@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.sources import ROOT, sources, statements, tree_of
 
-ROOT = Path(__file__).resolve().parents[1]
 # A docstring's first line says what is returned, raised or done: it is no question.
 FIRST_WORDS = {"How", "Of", "What", "Where", "Whether", "Which"}
 RIDDLES = ("so many", "of which")
@@ -17,7 +17,7 @@ LONGEST = 100
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Lines and texts of the docstrings of a file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(tree_of(path)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text is not None:
@@ -41,7 +41,7 @@ def fault(text: str) -> str | None:
 def faults(folder: str) -> list[str]:
     """Faults in the docstrings of a folder's files, one line each."""
     found = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
+    for path in sources(folder):
         name = path.relative_to(ROOT).as_posix()
         for line, text in docstrings(path):
             broken = fault(text)

@@ -93,7 +93,7 @@ def test_nothing_to_place_needs_nothing():
     assert bound_of(to_anf(Graph("empty", (), ())), Residency()) == 0
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(5))
 def test_the_checker_proves_the_same_bound_at_any_order_and_residency(block):
     """Neither more (then planners give bytes away) nor less (then it is rejected)."""
     for seed in seeds(15, first=50 * block):

@@ -80,31 +80,31 @@ def small_graphs(first: int, count: int, storages: int, aligned: bool = False):
         seed += 1
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(6))
 def test_the_given_order_against_brute_force(block):
-    """300 graphs, all choices of in-place results and placements.
+    """180 graphs, all choices of in-place results and placements.
 
     The model of candidates and offsets also lets equal values meet that no op has copied from one
     to the other. Its bound may then be one that no plan reaches; these graphs have no such case.
     """
     for graph in small_graphs(1000 * block, 30, storages=7):
         order = tuple(range(len(graph.ops)))
-        plan = plan_of(graph, time_limit=1)
+        plan = plan_of(graph, time_limit=20)
         assert (plan.peak, plan.status) == (least_peak(graph, order), "optimal"), graph.name
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_alignments_against_brute_force(block):
     for graph in small_graphs(1000 * block, 15, storages=6, aligned=True):
-        plan = plan_of(graph, time_limit=1)
+        plan = plan_of(graph, time_limit=20)
         assert plan.peak == least_peak(graph, tuple(range(len(graph.ops)))), graph.name
 
 
 @pytest.mark.parametrize("block", seeds(3))
 def test_all_orders_against_brute_force(block):
     """Graphs with an input that no op reads have no joint model."""
-    for graph in small_graphs(500 * block, 10, storages=6):
-        plan = plan_of(graph, order="search", time_limit=2)
+    for graph in small_graphs(500 * block, 7, storages=6):
+        plan = plan_of(graph, order="search", time_limit=20)
         least = min(least_peak(graph, order) for order in orders_of(graph))
         assert plan.peak == least, graph.name
         assert plan.lower_bound <= least
@@ -360,9 +360,10 @@ def busy() -> Graph:
 @pytest.mark.parametrize("order", ["given", "search"])
 def test_an_interrupt_at_any_event_gives_a_verified_plan(order):
     events: list[object] = []
-    plan_of(busy(), order=order, time_limit=3, progress=events.append)
+    plan_of(busy(), order=order, time_limit=20, progress=events.append)
     assert len(events) > 4
-    for last in range(len(events)):
+    # The first, the last, and every second between.
+    for last in sorted({*range(0, len(events), 2), len(events) - 1}):
         seen: list[object] = []
 
         def interrupt(event, seen=seen, last=last):
@@ -370,7 +371,7 @@ def test_an_interrupt_at_any_event_gives_a_verified_plan(order):
             if len(seen) == last + 1:
                 raise KeyboardInterrupt
 
-        plan = plan_of(busy(), order=order, time_limit=3, progress=interrupt)
+        plan = plan_of(busy(), order=order, time_limit=20, progress=interrupt)
         assert plan.offset is not None
         assert plan.peak >= plan.lower_bound
 

@@ -110,9 +110,9 @@ def small_programs(first: int, count: int, storages: int):
         seed += 1
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", range(5))
 def test_against_brute_force(block):
-    """200 programs; every byte of every copy by the definitions."""
+    """125 programs; every byte of every copy by the definitions."""
     for program, alone in small_programs(1000 * block, 25, storages=7):
         plan = plan_of(program, time_limit=20)
         wanted = least_peak(alone, tuple(range(len(alone.ops))))
@@ -125,7 +125,7 @@ def test_larger_programs_are_verified_and_run(block):
     for seed in seeds(16, first=40 * block):
         program = random_repeats(random_sharing_graph(seed, 4 + seed % 9), seed, most=8)
         shared = plan_of(program, time_limit=20)
-        assert shared.peak <= plan_of(program, in_place=False, time_limit=1).peak
+        assert shared.peak <= plan_of(program, in_place=False, time_limit=20).peak
 
 
 @given(programs() | oracles.programs())

@@ -61,9 +61,6 @@ EXPORTS = {
     "shufflenet_v2_x1_0": Export(224, 56, 2_278_604, 4 * 2 * 24 * 112 * 112),
     "squeezenet1_1": Export(224, 26, 1_235_496, 4 * 2 * 64 * 111 * 111),
 }
-# Reference kernels take seconds for each of the others.
-QUICK = "shufflenet_v2_x1_0"
-RUN = [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXPORTS]
 
 
 def load(name: str) -> Graph:
@@ -147,7 +144,8 @@ def test_an_export_is_planned_to_its_optimum(name: str) -> None:
     cpplan.simulate(graph, plan)
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.slow  # as the light models that tests of executions run
+@pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_runs_in_the_arena(name: str) -> None:
     graph, path = load(name), FOLDER / f"{name}.onnx"
     plan = cpplan.solve(graph, time_limit=30, workers=1)
@@ -165,7 +163,9 @@ def test_an_export_runs_in_the_arena(name: str) -> None:
     assert not np.array_equal(scores, other.outputs["scores"])
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", pytest.param(QUICK, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v2", pytest.param("shufflenet_v2_x1_0", marks=pytest.mark.slow)]
+)
 def test_the_weights_of_the_file_itself_give_finite_numbers(name: str) -> None:
     plan = cpplan.solve(load(name), time_limit=30, workers=1)
     scores = cpplan.execute(FOLDER / f"{name}.onnx", plan).outputs["scores"]

@@ -294,7 +294,7 @@ def test_a_cost_limit_leaves_no_better_order_out():
     # In the given order 62,423,044 B; an order search alone proves 29,229,060 B the least without
     # a second run. A bisection that was content with any order below its limit ended at more.
     graph = cpplan.load(DATASETS / "ordering/vgg11_training.json")
-    options = {"order": "search", "remat": True, "time_limit": 2, "deterministic": True}
+    options = {"order": "search", "remat": True, "time_limit": 0.5, "deterministic": True}
     plan = checked(graph, cpplan.solve(graph, cost_limit=1, workers=1, **options))
     assert (plan.peak, plan.cost) == (29_229_060, plan.base_cost)
     plan = checked(graph, cpplan.solve(graph, cost_limit=1.2, workers=1, **options))

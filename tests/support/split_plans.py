@@ -38,7 +38,8 @@ def random_pieces(rng: random.Random, graph: Graph) -> list[Pieces]:
 def plan_in_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Plan:
     """A plan with these cuts, and the bound that holds for every splitting."""
     found = split_graph(graph, pieces)
-    plan = cpplan.solve(found.graph, order="search", in_place=True, time_limit=1)
+    options = {"time_limit": 0.2, "workers": 1, "deterministic": True}
+    plan = cpplan.solve(found.graph, order="search", in_place=True, **options)
     places = {name: (0, int(at)) for name, at in zip(plan.buffers, plan.offset, strict=True)}
     copied = count_copied_bytes(found, cpplan.to_anf(found.graph, plan.order), places)
     bound = least_piece(graph, plan.residency, plan.sharing)

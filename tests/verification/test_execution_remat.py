@@ -97,7 +97,7 @@ def assert_runs(model: onnx.ModelProto, plan: Plan) -> None:
 
 
 def test_training_step_that_recomputes_runs_right() -> None:
-    step = training_step(8)
+    step = training_step(6)
     plan = within(step, 0.7)
     assert_runs(step, plan)
     # An evaluator that knows nothing of plans agrees.
@@ -146,10 +146,10 @@ def test_command_line_plans_writes_and_verifies_a_recomputing_model(
 ) -> None:
     source, written = tmp_path / "step.onnx", tmp_path / "again.onnx"
     saved = tmp_path / "plan.json"
-    onnx.save(training_step(6), source)
+    onnx.save(training_step(4), source)
     least = cpplan.solve(cpplan.load(source), order="search", time_limit=30, workers=1).lower_bound
     options = ["--remat", "--memory-limit", str(int(0.7 * least)), "--deterministic", "-q"]
-    options += ["--time-limit", "1"]
+    options += ["--time-limit", "0.5"]
     command = ["plan", str(source), *options, "--workers", "1"]
     assert main([*command, "-o", str(saved), "--onnx", str(written)]) == 0
     plan = Plan.load(saved)

@@ -118,7 +118,7 @@ def test_bodies_and_their_constants():
 
 
 @given(programs() | oracles.programs(), st.sampled_from(RESIDENCIES))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_as_much_as_the_planner_claims(program, residency):
     """Also where the accesses are those of a program that runs ops again."""
     problem = remat_problem(program.graph, residency)
