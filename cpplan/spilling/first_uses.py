@@ -8,6 +8,7 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.search.addresses import AddressSearch
 from cpplan.spilling.search.orders import climb_orders, flatten
 
 
@@ -19,3 +20,13 @@ def use_orders() -> None:
     problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
     flat = flatten(program.graph, problem, program.order, share=False)
     climb_orders(flat, [program.order], Deadline(float("inf")), 0)
+
+
+def use_addresses() -> None:
+    """Place the operands of two ops that read the same input, and change the gap between."""
+    tensors = Tensor("x", 8, kind="input"), Tensor("a", 8), Tensor("b", 8, kind="output")
+    ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("x", "a"), outputs=("b",))
+    program = to_anf(Graph("g", tensors, ops))
+    problem = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
+    search = AddressSearch(problem, [1] * len(problem.names), 24, 0)
+    search.run([(problem.all_kept(), None)], Deadline(0.1, deterministic=True), 0)

@@ -1,4 +1,4 @@
-"""The group of compiled loops of the spilling room."""
+"""Groups of compiled loops of the spilling room."""
 
 from __future__ import annotations
 
@@ -9,4 +9,9 @@ ORDERS = LoopGroup(
     ("cpplan.spilling.search.order_kernel",),
     "cpplan.spilling.first_uses:use_orders",
 )
-LOOPS = (ORDERS,)
+ADDRESSES = LoopGroup(
+    "evictions by address",
+    ("cpplan.spilling.search.address_kernel",),
+    "cpplan.spilling.first_uses:use_addresses",
+)
+LOOPS = (ORDERS, ADDRESSES)

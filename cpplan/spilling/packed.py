@@ -18,12 +18,16 @@ from cpplan.model.residency import Residency
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.solve import pack, run_heuristics
 from cpplan.program.anf import Program
+from cpplan.program.copy_names import CopyNames
 from cpplan.program.liveness import to_problem
 from cpplan.program.moved import MovedProgram, program_with_moves
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.moves import NOTHING_HIDDEN, Hidden, order_with_moves
 from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.search.addresses import NAME
+from cpplan.spilling.stays import find_stays
+from cpplan.verification.verifier import check_offsets
 
 # Share of the time left for packing the slow pool.
 _SLOW_SHARE = 0.2
@@ -87,6 +91,7 @@ def lay_out(
     share: bool,
     quick: bool = False,
     hidden: Hidden = NOTHING_HIDDEN,
+    places: Ints | None = None,
 ) -> Layout:
     """Moves of the gaps kept, and the offsets found within the budget.
 
@@ -111,6 +116,8 @@ def lay_out(
         True to pack by heuristics only.
     hidden
         Copies that ops run beside.
+    places
+        Offset of each access in the fast pool, if they are known: nothing is searched there then.
     """
     names = pools[0].name, pools[1].name
     order, moves = order_with_moves(problem, kept, names, hidden)
@@ -120,7 +127,11 @@ def lay_out(
     offset = np.zeros(len(buffers), np.int64)
     rows = np.flatnonzero(pool == 0)
     program_there, part = _in_pool(moved.program, names[0]), buffers.in_pool(0, rows)
-    fast = _pack_fast(program_there, part, residency, budget, share=share, quick=quick)
+    if places is None:
+        fast = _pack_fast(program_there, part, residency, budget, share=share, quick=quick)
+    else:
+        there = _offsets_at(places, problem, kept, program.graph, part)
+        fast = _adopt(program_there, part, residency, there, share=share)
     offset[rows] = fast.offset
     rows = np.flatnonzero(pool == 1)
     slow = _pack_slow(buffers.in_pool(1, rows), budget)
@@ -168,6 +179,49 @@ def _pack_fast(
     pack(incumbent, budget, most_effort=0 if quick else None)
     offset = incumbent.reduction.restore(incumbent.offsets, part)
     return _Packed(offset, incumbent.peak, incumbent.found_by)
+
+
+def _offsets_at(
+    places: Ints, problem: SpillProblem, kept: Flags, graph: Graph, part: Problem
+) -> Ints:
+    """Offset of each buffer of the fast pool, from those of the accesses."""
+    names = CopyNames(tensor.name for tensor in graph.tensors)
+    found = {
+        names.copy(stay.storage, stay.number): int(places[stay.accesses[0]])
+        for stay in find_stays(problem, kept)
+    }
+    offsets: Ints = np.array([found.get(name, 0) for name in part.names], np.int64)
+    return offsets
+
+
+def places_of(layout: Layout, problem: SpillProblem, kept: Flags, graph: Graph) -> Ints:
+    """Offset of each access in the fast pool of a layout, or -1, shape ``(accesses,)``."""
+    names = CopyNames(tensor.name for tensor in graph.tensors)
+    rows = zip(layout.problem.names, layout.offset.tolist(), layout.pool.tolist(), strict=True)
+    offset = {name: offset for name, offset, pool in rows if pool == 0}
+    places: Ints = np.full(len(problem.access_step), -1, np.int64)
+    for stay in find_stays(problem, kept):
+        places[stay.accesses] = offset.get(names.copy(stay.storage, stay.number), -1)
+    return places
+
+
+def _adopt(
+    program: Program, part: Problem, residency: Residency, offsets: Ints, *, share: bool
+) -> _Packed:
+    """These offsets in the fast pool, with the candidates that explain what lies on one another."""
+    target = part.pools[0].capacity
+    if share:
+        search = SharingSearch(program, part, residency, kinds={"in place"}, target=target)
+        search.adopt(offsets, NAME)
+        best = search.best
+        relations = tuple(candidate.relation for candidate in best.alias_sets.candidates)
+        return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
+    incumbent = Incumbent(part, target=target)
+    check_offsets(part, offsets, NAME)
+    incumbent.offer(offsets[incumbent.reduction.rows], NAME)
+    return _Packed(
+        incumbent.reduction.restore(incumbent.offsets, part), incumbent.peak, incumbent.found_by
+    )
 
 
 def _pack_slow(part: Problem, budget: Budget) -> _Packed:

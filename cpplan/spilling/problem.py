@@ -291,6 +291,14 @@ def spill_problem(
     )
 
 
+def alignments(
+    program: Program, residency: Residency, fast: Pool, names: Sequence[str]
+) -> list[int]:
+    """Alignment in the fast pool of the storages of these names, bytes."""
+    storages = find_storages(program.graph, residency)
+    return [_grid(storages[name], fast) for name in names]
+
+
 def _check_program(program: Program, fast: Pool) -> None:
     if len(program.order) != len(program.graph.ops):
         raise InputError("spill=True needs a program that runs every op once")

@@ -37,6 +37,18 @@ class SpillingTuning:
         Of what is left, for all of them.
     again_share
         Of what is left, for CP-SAT with less room.
+    less_room_share
+        Of what is left, for all of that.
+    address_share
+        Of what is left, for gaps and offsets together.
+    address_starts
+        Choices that could not be packed from which that begins, besides the best one that was.
+    address_states, address_patience
+        States that it changes at first, and turns after which the worst of them is given up.
+    address_powers
+        Of the steps to the next access, by which the cost of an eviction is divided.
+    address_slacks
+        Parts of the cost by which a change may be worse, one of them at random each turn.
     order_share
         Of the time, for orders of least live bytes, if orders are searched.
     climb_share
@@ -67,6 +79,13 @@ class SpillingTuning:
     repairs: int = 40
     repairs_share: float = 0.3
     again_share: float = 0.3
+    less_room_share: float = 0.5
+    address_share: float = 0.9
+    address_starts: int = 3
+    address_states: int = 4
+    address_patience: int = 20
+    address_powers: tuple[float, ...] = (0.0, 0.5, 1.0)
+    address_slacks: tuple[float, ...] = (0.0, 0.0, 0.002, 0.01)
     order_share: float = 0.2
     climb_share: float = 0.5
     climb_turns: int = 200

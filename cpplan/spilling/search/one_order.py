@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
@@ -27,8 +28,9 @@ from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
 from cpplan.spilling.heuristics.eviction import drop_cost
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
-from cpplan.spilling.packed import Layout, lay_out
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.packed import Layout, lay_out, places_of
+from cpplan.spilling.problem import Flags, SpillProblem, alignments, spill_problem
+from cpplan.spilling.search.addresses import NAME, AddressSearch
 from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repair import repair_choice
 from cpplan.spilling.tuning import active
@@ -129,7 +131,34 @@ class SpillSearch:
         if not self._place(best, budget.share(tuning.packing_share)):
             self._repair(best, budget.share(tuning.repairs_share))
             if few and self._better(best):
-                self._again(prices, budget)
+                self._again(prices, budget.share(tuning.less_room_share))
+            if self._better(best):
+                self._by_address((best, *rules), budget)
+
+    def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
+        """Gaps and offsets chosen together, from the best packing and from the cheapest choices."""
+        problem, tuning = self.problem, active()
+        if problem.base.any():  # bytes without an address
+            return
+        starts: list[tuple[Flags, Ints | None]] = []
+        if self.choice is not None and self.layout is not None:
+            kept = self.choice.kept
+            starts.append((kept, places_of(self.layout, problem, kept, self.program.graph)))
+        starts += [(choice.kept, None) for choice in choices[: tuning.address_starts]]
+        align = alignments(self.program, self.residency, self.pools[0], problem.names)
+        capacity = self.pools[0].capacity
+        assert capacity is not None
+        search = AddressSearch(problem, align, capacity, budget.seed)
+        share = budget.share(tuning.address_share).deadline
+        placed = search.run(starts, share, self.bound.value)
+        if placed is None or not self._better(found := make_choice(problem, placed.kept, NAME)):
+            return
+        layout = lay_out(
+            self.program, self.residency, problem, placed.kept, self.pools, budget,
+            share=self.share, places=placed.places,
+        )  # fmt: skip
+        if layout.fits:
+            self._take(found, layout)
 
     def _better(self, choice: Choice) -> bool:
         if self.below is not None and choice.paid >= self.below:

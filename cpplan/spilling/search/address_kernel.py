@@ -1,0 +1,491 @@
+"""Compiled loops that choose gaps and offsets together, address by address; import numba."""
+
+# Arrays are described in ``Addresses``; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cpplan.runtime.inner_loop import inner_loop
+
+_NEVER = 1 << 60
+_PINNED = 1e30
+# Draws of random numbers for each change.
+_DRAWS = 6
+
+
+@inner_loop
+def _paid(flat, drop):
+    """Cost of the moves that dropped gaps leave."""
+    total = np.int64(0)
+    for storage in range(len(flat.room)):
+        first, last = flat.first_access[storage], flat.first_access[storage + 1]
+        any_dropped, begins_slow = False, False
+        for gap in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
+            if not drop[gap]:
+                continue
+            any_dropped = True
+            if flat.gap_before[gap] < 0:
+                begins_slow = True
+            after = flat.gap_after[gap]
+            if after >= 0:
+                near = flat.near[after]
+                following = flat.after[after]
+                if following >= 0 and not drop[following]:
+                    near = True
+                total += flat.reload[storage] if near else flat.cross[after]
+        if flat.written[storage]:
+            following = flat.after[first] if last > first else -1
+            away = not flat.near[first] and (following < 0 or drop[following])
+            if any_dropped or away:
+                total += flat.spill[storage]
+        elif any_dropped and not begins_slow:
+            total += flat.spill[storage]
+    return total
+
+
+@inner_loop
+def _loss(flat, storage, gap, drops, slow, step, power):
+    """Cost of dropping a gap under way, less if the next access is far; infinite if it may not."""
+    if gap < 0 or flat.fixed[gap] == 1 or flat.stay[storage]:
+        return _PINNED
+    cost, after = 0.0, flat.gap_after[gap]
+    if after >= 0:
+        cost = float(flat.reload[storage])
+        if not flat.near[after] and flat.cross[after] < cost:
+            cost = float(flat.cross[after])
+    if drops[storage] == 0 and not slow[storage]:
+        cost += flat.spill[storage]
+    return cost / float(flat.gap_upper[gap] - step + 1) ** power
+
+
+@inner_loop
+def _hole(flat, state, room, align, goal):
+    """Offset of the hole nearest to a goal, or -1 if no hole holds these bytes."""
+    where, least, below = np.int64(-1), np.int64(_NEVER), np.int64(0)
+    wanted = goal // align * align
+    count = state.filled[0]
+    for number in range(count + 1):
+        above = flat.capacity
+        if number < count:
+            above = state.offset[state.blocks[number]]
+        low = (below + align - 1) // align * align
+        if low + room <= above:
+            offset = min(max(wanted, low), (above - room) // align * align)
+            if abs(offset - goal) < least:
+                least, where = abs(offset - goal), offset
+        if number < count:
+            block = state.blocks[number]
+            below = max(below, state.offset[block] + state.length[block])
+    return where
+
+
+@inner_loop
+def _weigh(flat, state, losses, drops, slow, step, power):
+    """Cost of dropping each block that is no operand of a step; infinite of the operands."""
+    for number in range(state.filled[0]):
+        block = state.blocks[number]
+        losses[block] = _PINNED
+        if state.pinned[block] != step:
+            losses[block] = _loss(flat, block, state.gap[block], drops, slow, step, power)
+
+
+@inner_loop
+def _find(flat, state, losses, room, align, goal):
+    """Cost and offset of the cheapest place for these bytes; the offset is -1 if there is none."""
+    best, where = _PINNED, np.int64(-1)
+    count = state.filled[0]
+    for number in range(-2, 2 * count + 1):
+        if number == -2:
+            offset = goal // align * align
+        elif number == -1:
+            offset = np.int64(0)
+        elif number < count:
+            block = state.blocks[number]
+            offset = state.offset[block] + state.length[block]
+            offset = (offset + align - 1) // align * align
+        else:
+            top = flat.capacity
+            if number < 2 * count:
+                top = state.offset[state.blocks[number - count]]
+            if top < room:
+                continue
+            offset = (top - room) // align * align
+        end = offset + room
+        if offset < 0 or end > flat.capacity:
+            continue
+        # The first block that ends above the offset.
+        low, high = 0, count
+        while low < high:
+            middle = (low + high) // 2
+            block = state.blocks[middle]
+            if state.offset[block] + state.length[block] <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        cost, position = 0.0, low
+        while position < count and state.offset[state.blocks[position]] < end:
+            cost += losses[state.blocks[position]]
+            if cost > best:
+                break
+            position += 1
+        if cost > best or cost >= _PINNED:
+            continue
+        if cost < best or where < 0 or abs(offset - goal) < abs(where - goal):
+            best, where = cost, offset
+    return best, where
+
+
+@inner_loop
+def _remove(state, storage):
+    """Take a block out of the pool."""
+    count, position = state.filled[0], 0
+    while state.blocks[position] != storage:
+        position += 1
+    for number in range(position, count - 1):
+        state.blocks[number] = state.blocks[number + 1]
+    state.filled[0] = count - 1
+    state.there[storage] = False
+
+
+@inner_loop
+def _insert(state, storage, offset, length):
+    """Put a block into the pool, in order of offsets."""
+    position = state.filled[0]
+    while position > 0 and state.offset[state.blocks[position - 1]] > offset:
+        state.blocks[position] = state.blocks[position - 1]
+        position -= 1
+    state.blocks[position] = storage
+    state.filled[0] += 1
+    state.there[storage] = True
+    state.offset[storage], state.length[storage] = offset, length
+
+
+@inner_loop
+def _clear(flat, state, drop, drops, offset, end, keep):
+    """Drop the gaps of all blocks between two addresses but one."""
+    number = 0
+    while number < state.filled[0]:
+        block = state.blocks[number]
+        begin = state.offset[block]
+        if block != keep and begin < end and begin + state.length[block] > offset:
+            drop[state.gap[block]] = True
+            drops[block] += 1
+            _remove(state, block)
+        else:
+            number += 1
+
+
+@inner_loop
+def _put(flat, state, losses, drop, drops, slow, access, step, power, goal):
+    """Put the storage of an access where that costs least; false if there is no place."""
+    storage = flat.access_storage[access]
+    room = flat.room[storage]
+    where = _hole(flat, state, room, flat.align[storage], goal)
+    if where < 0:
+        _weigh(flat, state, losses, drops, slow, step, power)
+        _, where = _find(flat, state, losses, room, flat.align[storage], goal)
+        if where < 0:
+            return False
+        _clear(flat, state, drop, drops, where, where + room, np.int64(-1))
+    _insert(state, storage, where, room)
+    return True
+
+
+@inner_loop
+def _over(flat, state, drop, drops, step, output, used, goal):
+    """Put an output over an input that is dropped after it; false if that cannot be."""
+    credit = flat.credit_of[output]
+    if credit < 0:
+        return False
+    storage = flat.access_storage[output]
+    room = flat.room[storage]
+    if goal >= 0 and _hole(flat, state, room, flat.align[storage], goal) == goal:
+        return False
+    for row in range(flat.over_start[credit], flat.over_start[credit + 1]):
+        source = flat.over_access[row]
+        gap = flat.over_gap[row]
+        below = flat.access_storage[source]
+        if used[below] == step or not state.there[below] or (gap >= 0 and not drop[gap]):
+            continue
+        offset = state.offset[below]
+        if offset % flat.align[storage] or offset + room > flat.capacity:
+            continue
+        length = max(room, state.length[below])
+        # A larger output needs a hole above the input.
+        free = True
+        for number in range(state.filled[0]):
+            block = state.blocks[number]
+            begin = state.offset[block]
+            if block != below and begin < offset + length and begin + state.length[block] > offset:
+                free = False
+                break
+        if not free:
+            continue
+        used[below] = step
+        _remove(state, below)
+        _insert(state, storage, offset, length)
+        return True
+    return False
+
+
+@inner_loop
+def _empty(flat, state, drop, drops, step):
+    """Take all blocks out that may leave, and drop their gaps; false if an operand may not."""
+    number = 0
+    while number < state.filled[0]:
+        block = state.blocks[number]
+        gap = state.gap[block]
+        if state.pinned[block] != step and flat.fixed[gap] != 1 and not flat.stay[block]:
+            drop[gap] = True
+            drops[block] += 1
+            _remove(state, block)
+        else:
+            number += 1
+    for row in range(flat.step_start[step], flat.step_start[step + 1]):
+        access = flat.step_access[row]
+        storage = flat.access_storage[access]
+        gap = flat.before[access]
+        if gap < 0 or drop[gap]:
+            if state.there[storage]:
+                _remove(state, storage)
+        elif flat.fixed[gap] != 1 and not flat.stay[storage]:
+            drop[gap] = True
+            drops[storage] += 1
+            if state.there[storage]:
+                _remove(state, storage)
+        elif not state.there[storage]:
+            return False
+    return True
+
+
+@inner_loop
+def _simulate(flat, drop, goal, power, places):
+    """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
+
+    ``drop`` then holds all gaps dropped, ``places`` the offset of each access in the fast pool.
+    ``_NEVER`` if an op found no room.
+    """
+    state = flat.state
+    state.filled[0] = 0
+    for access in range(len(places)):
+        places[access] = -1
+    storages = len(flat.room)
+    drops = np.zeros(storages, np.int64)
+    slow = np.zeros(storages, np.bool_)
+    losses = np.full(storages, _PINNED)
+    used = np.full(storages, -1, np.int64)
+    for storage in range(storages):
+        state.there[storage] = False
+        state.pinned[storage] = -1
+        state.gap[storage] = -1
+        for gap in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
+            if drop[gap]:
+                drops[storage] += 1
+                if flat.gap_before[gap] < 0:
+                    slow[storage] = True
+    # What the caller brings and is kept lies there from the start.
+    for number in range(storages):
+        storage = flat.by_end[number]
+        gap = flat.first_gap[storage]
+        if flat.written[storage] or gap == flat.first_gap[storage + 1] or drop[gap]:
+            continue
+        access = flat.first_access[storage]
+        where = _hole(flat, state, flat.room[storage], flat.align[storage], goal[access])
+        if where < 0:
+            if flat.fixed[gap] == 1:
+                return _NEVER
+            for one in range(gap, flat.first_gap[storage + 1]):
+                if flat.stay[storage] or one == gap:
+                    drops[storage] += not drop[one]
+                    drop[one] = True
+            slow[storage] = True
+            continue
+        _insert(state, storage, where, flat.room[storage])
+        state.gap[storage] = gap
+    for step in range(len(flat.step_start) - 1):
+        first, last = flat.step_start[step], flat.step_start[step + 1]
+        for row in range(first, last):
+            access = flat.step_access[row]
+            storage = flat.access_storage[access]
+            state.current[storage] = access
+            if state.there[storage]:
+                state.pinned[storage] = step
+        failed = False
+        # Operands that must be there: what is read first, then what is written.
+        for turn in range(2):
+            for row in range(first, last):
+                access = flat.step_access[row]
+                storage = flat.access_storage[access]
+                output = flat.written[storage] and access == flat.first_access[storage]
+                if state.there[storage] or not flat.near[access] or output != (turn == 1):
+                    continue
+                if output and _over(flat, state, drop, drops, step, access, used, goal[access]):
+                    state.pinned[storage] = step
+                    continue
+                if not _put(
+                    flat, state, losses, drop, drops, slow, access, step, power, goal[access]
+                ):
+                    failed = True
+                    break
+                state.pinned[storage] = step
+        if failed:
+            for row in range(first, last):
+                used[flat.access_storage[flat.step_access[row]]] = -1
+            if not _empty(flat, state, drop, drops, step):
+                return _NEVER
+            for turn in range(2):
+                for row in range(first, last):
+                    access = flat.step_access[row]
+                    storage = flat.access_storage[access]
+                    output = flat.written[storage] and access == flat.first_access[storage]
+                    if state.there[storage] or not flat.near[access] or output != (turn == 1):
+                        continue
+                    if output and _over(flat, state, drop, drops, step, access, used, goal[access]):
+                        state.pinned[storage] = step
+                        continue
+                    if not _put(
+                        flat, state, losses, drop, drops, slow, access, step, power, np.int64(0)
+                    ):
+                        return _NEVER
+                    state.pinned[storage] = step
+        # Operands that may lie in the slow pool, if they are to be kept.
+        for row in range(first, last):
+            access = flat.step_access[row]
+            storage = flat.access_storage[access]
+            gap = flat.after[access]
+            if state.there[storage] or flat.near[access] or gap < 0 or drop[gap]:
+                continue
+            output = flat.written[storage] and access == flat.first_access[storage]
+            if output and _over(flat, state, drop, drops, step, access, used, goal[access]):
+                state.pinned[storage] = step
+                continue
+            room = flat.room[storage]
+            worth = _loss(flat, storage, gap, drops, slow, step, power)
+            if not output:
+                worth -= float(flat.reload[storage] - min(flat.cross[access], flat.reload[storage]))
+            cost, where = 0.0, _hole(flat, state, room, flat.align[storage], goal[access])
+            if where < 0:
+                _weigh(flat, state, losses, drops, slow, step, power)
+                cost, where = _find(flat, state, losses, room, flat.align[storage], goal[access])
+            if where < 0 or (cost > 0.0 and cost >= worth):
+                if flat.fixed[gap] == 1:
+                    return _NEVER
+                drop[gap] = True
+                drops[storage] += 1
+                continue
+            _clear(flat, state, drop, drops, where, where + room, np.int64(-1))
+            _insert(state, storage, where, room)
+            state.pinned[storage] = step
+        for row in range(first, last):
+            access = flat.step_access[row]
+            storage = flat.access_storage[access]
+            if not state.there[storage]:
+                continue
+            places[access] = state.offset[storage]
+            gap = flat.after[access]
+            if gap < 0 or drop[gap]:
+                _remove(state, storage)
+            else:
+                state.gap[storage] = gap
+                state.length[storage] = flat.room[storage]
+        # An input that was written over is gone, but its access had a place.
+        for row in range(first, last):
+            access = flat.step_access[row]
+            storage = flat.access_storage[access]
+            if used[storage] == step:
+                places[access] = state.offset[storage]
+    return _paid(flat, drop)
+
+
+@njit(cache=True)
+def improve(flat, drop, goal, power, current, draws, slack, best, kept, found):
+    """Change gaps and goals one after another, and keep what costs no more but a slack.
+
+    ``drop`` and ``goal`` then hold the last state that was kept, ``kept`` and ``found`` the gaps
+    and offsets of the best one, if one costs less than ``best``. Returned are both costs.
+    """
+    gaps, accesses = len(drop), len(goal)
+    now, now_goal = drop, goal
+    places = np.zeros(accesses, np.int64)
+    steps = len(flat.step_start) - 1
+    dropped = np.empty(gaps, np.int64)
+    for row in range(len(draws)):
+        trial, goals = now.copy(), now_goal.copy()
+        middle = int(draws[row, 0] * steps)
+        width = 1 + int(draws[row, 1] ** 3 * steps / 4)
+        kind = draws[row, 2]
+        if kind < 0.7:
+            count = 0
+            for gap in range(gaps):
+                near = (
+                    flat.gap_lower[gap] <= middle + width and flat.gap_upper[gap] >= middle - width
+                )
+                if near and now[gap] and flat.fixed[gap] < 0:
+                    dropped[count] = gap
+                    count += 1
+            if count == 0:
+                continue
+            wanted = 1 + int(draws[row, 3] ** 2 * 4)
+            for number in range(wanted):
+                at = int(draws[row, 4] * count * (number + 1)) % count
+                gap = dropped[at]
+                storage = flat.access_storage[max(flat.gap_before[gap], flat.gap_after[gap])]
+                if flat.stay[storage]:
+                    for one in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
+                        trial[one] = False
+                else:
+                    trial[gap] = False
+        if kind > 0.5:
+            count = 0
+            for gap in range(gaps):
+                near = (
+                    flat.gap_lower[gap] <= middle + width and flat.gap_upper[gap] >= middle - width
+                )
+                if near and not now[gap] and flat.fixed[gap] < 0:
+                    dropped[count] = gap
+                    count += 1
+            if count > 0 and kind < 0.85:
+                gap = dropped[int(draws[row, 5] * count)]
+                storage = flat.access_storage[max(flat.gap_before[gap], flat.gap_after[gap])]
+                if flat.stay[storage]:
+                    for one in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
+                        trial[one] = True
+                else:
+                    trial[gap] = True
+            else:
+                low = flat.step_start[max(0, middle - width)]
+                high = flat.step_start[min(steps, middle + width + 1)]
+                if high > low:
+                    many = 1 + int(draws[row, 3] * 3)
+                    for number in range(many):
+                        at = low + int(draws[row, 4] * (high - low) * (number + 1)) % (high - low)
+                        access = flat.step_access[at]
+                        if draws[row, 5] < 0.3:
+                            goals[access] = -1
+                        elif draws[row, 5] < 0.5:
+                            goals[access] = flat.capacity
+                        else:
+                            goals[access] = int((draws[row, 5] * 2 - 1) * flat.capacity)
+        value = _simulate(flat, trial, goals, power, places)
+        if value <= current + int(slack * best * (1.0 - row / len(draws))):
+            current = value
+            for gap in range(gaps):
+                now[gap] = trial[gap]
+            for access in range(accesses):
+                now_goal[access] = places[access] if places[access] >= 0 else goals[access]
+            if value < best:
+                best = value
+                for gap in range(gaps):
+                    kept[gap] = not trial[gap]
+                for access in range(accesses):
+                    found[access] = places[access]
+    return current, best
+
+
+@njit(cache=True)
+def simulate(flat, drop, goal, power, places):
+    """As ``_simulate``, for Python."""
+    return _simulate(flat, drop, goal, power, places)

@@ -1,0 +1,56 @@
+"""Stays of storages in the fast pool: accesses in a row between which every gap is kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.spilling.problem import Flags, SpillProblem
+
+
+class Stay(NamedTuple):
+    """A storage, the number of its copy in the fast pool, and the accesses of that copy."""
+
+    storage: str
+    number: int
+    accesses: list[int]
+
+
+def find_stays(problem: SpillProblem, kept: Flags) -> list[Stay]:
+    """All stays that the gaps kept leave, by storage, then in order of time.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.spilling.problem import spill_problem
+    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> pools = Pool("fast", 16), Pool("slow")
+    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
+    >>> kept = problem.all_kept()
+    >>> kept[0] = False
+    >>> [(stay.storage, stay.number, stay.accesses) for stay in find_stays(problem, kept)]
+    [('a', 0, [0]), ('a', 1, [1]), ('b', 0, [2, 3]), ('c', 0, [4, 5])]
+    """
+    near = problem.near(kept)
+    follows = np.zeros(len(near), bool)
+    inner = kept & (problem.gap_before >= 0) & (problem.gap_after >= 0)
+    follows[problem.gap_after[inner]] = True
+    found: list[Stay] = []
+    for access in np.flatnonzero(near).tolist():
+        name = problem.names[int(problem.access_storage[access])]
+        if follows[access]:
+            found[-1].accesses.append(access)
+        else:
+            number = found[-1].number + 1 if found and found[-1].storage == name else 0
+            found.append(Stay(name, number, [access]))
+    return found
