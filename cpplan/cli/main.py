@@ -9,6 +9,7 @@ input, 3 it does not fit, 4 verification failed, 130 interrupted.
 from __future__ import annotations
 
 import sys
+import time
 
 import click
 
@@ -44,8 +45,10 @@ def _complain(text: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code. Errors are one line on stderr."""
+    # A process that runs one command has done nothing else yet: time limits count from its start.
+    begun = time.monotonic() - (time.process_time() if arguments is None else 0.0)
     try:
-        code = cli.main(arguments, prog_name="cpplan", standalone_mode=False)
+        code = cli.main(arguments, prog_name="cpplan", standalone_mode=False, obj=begun)
     except CpplanError as error:
         _complain(str(error))
         return error.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -185,6 +186,12 @@ BOUNDARY = request_options("inputs", "outputs", "constants")
 SEARCHING = request_options("workers", "seed")
 SHARING = request_options("in_place", "placement")
 PLANNING = (*BOUNDARY, *SHARING, *request_options("pools", "objective"), *SEARCHING)
+
+
+def begin_of_command() -> float:
+    """Reading of the monotonic clock when the command began, seconds."""
+    begun = click.get_current_context().obj
+    return time.monotonic() if begun is None else float(begun)
 
 
 def parse_dims(dims: tuple[str, ...]) -> dict[str, int | tuple[int, int | None]] | None:

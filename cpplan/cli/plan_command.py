@@ -15,6 +15,7 @@ from cpplan.cli.options import (
     MODEL,
     READING,
     WORKSPACES,
+    begin_of_command,
     parse_dims,
     parse_kinds,
     parse_workspaces,
@@ -53,7 +54,7 @@ def plan(
     kernels: str | None,
     json_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
-    started = time.monotonic()
+    started = begin_of_command()
     wanted = Outputs.of(model, json_path, options)
     wanted.check_paths()
     if explain and json_path == "-":

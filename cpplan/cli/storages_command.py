@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import click
@@ -11,12 +12,16 @@ from cpplan.cli.options import (
     MODEL,
     READING,
     SEARCHING,
+    begin_of_command,
     check_outputs,
     parse_dims,
     request_options,
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
+
+# Seconds to write an assignment, for each that it took to read the model, and a moment.
+_WRITING, _SHORTEST = 0.5, 1e-3
 
 
 @click.command()
@@ -42,16 +47,20 @@ def storages(
     """Assign whole storages in MODEL, for runtimes that place nothing at an offset."""
     import json
 
+    started = begin_of_command()
     check_outputs(model, json_path, {})
     from cpplan.io import load
     from cpplan.packing.storage_ids import share_storages
     from cpplan.runtime.atomic import write_text
 
     source = load(model, dims=parse_dims(dims))
+    # To write an assignment takes about half as long as to read the model.
+    read = time.monotonic() - started
+    left = max(time_limit - (1 + _WRITING) * read, _SHORTEST)
     with naming(model):
         found = share_storages(
             source,
-            time_limit=time_limit,
+            time_limit=left,
             group_by=group_by,
             algorithm=algorithm,
             inputs=inputs,

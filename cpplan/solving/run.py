@@ -46,7 +46,7 @@ ORDERS_ALONE = (
     "large, has bodies or has ends that are given"
 )
 NO_TIME_TO_SHARE = "too little time is left to learn which tensors may share bytes"
-NO_TIME_TO_ORDER = "too little time is left to search for orders in which tensors share bytes"
+NO_TIME_TO_ORDER = "too little time is left to search for orders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class Run:
             if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
                 break
             rival = best is None and floors[-1] < tuning.rival * floor and len(floors) > 1
-            deadline = self._packing_deadline()
+            deadline = self._packing_deadline(many=_has_many_ops(source))
             if rival and not self.deadline.expired():
                 deadline = self.deadline.share(tuning.first_packing_share)
             packed = self.pack(program, deadline, best)
@@ -373,7 +373,9 @@ class Run:
                 tried.add(order)
                 program = Program(source.graph, order)
                 if not best.cannot_be_beaten_by(self._floor(program)):
-                    packed = self.pack(program, self._packing_deadline(), best)
+                    packed = self.pack(
+                        program, self._packing_deadline(many=_has_many_ops(source)), best
+                    )
                     if packed.value < best.value:
                         best, outcome = (
                             packed,
@@ -391,9 +393,13 @@ class Run:
         last = left <= tuning.last_turn * self.deadline.seconds
         return self.deadline.share(1 if last else tuning.order_share)
 
-    def _packing_deadline(self) -> Deadline:
-        """The run's deadline, or a grace if none is left: an order is of no use until packed."""
-        if self.deadline.remaining() > self._tuning.moment:
+    def _packing_deadline(self, *, many: bool) -> Deadline:
+        """The run's deadline, or a grace if none is left: an order is of no use until packed.
+
+        Many buffers have a first plan without it.
+        """
+        by_clock = not (self.deadline.deterministic or self.deadline.cancelled)
+        if self.deadline.remaining() > self._tuning.moment or (many and by_clock):
             return self.deadline
         by_work = self.deadline.deterministic and not self.deadline.cancelled
         return Deadline(self._tuning.grace, deterministic=by_work)
@@ -411,13 +417,15 @@ class Run:
         assert isinstance(given, Program)
         begin, built = self.deadline.elapsed(), 0.0
         ordering = order_problem(graph, self.residency)
-        if len(graph.ops) >= tuned(PackingTuning).many_buffers:
+        if _has_many_ops(source):
             built = self.deadline.elapsed() - begin
             self.deadline.reserve(self._tuning.order_checked * built)
         start = np.array(given.order, np.int64)
         # With first and last, the graph lists its ops anew: back to the source's numbers.
         number = np.array([position[op.name] for op in graph.ops], np.int64)
-        if self.sharing and _is_short(self.deadline, self._tuning.order_reading * built):
+        tuning = self._tuning
+        needed = built * (tuning.order_reading_shared if self.sharing else tuning.order_reading)
+        if _is_short(self.deadline, needed):
             self.stop_early(NO_TIME_TO_ORDER)
             yield OrderOutcome(number[start], ordering.peak(start), 0, "given order", FORCED)
             return
@@ -505,6 +513,11 @@ class Run:
         self.history.append(event)
         if self.request.progress is not None:
             self.request.progress(event)
+
+
+def _has_many_ops(program: Program) -> bool:
+    """True if linear work on the program takes a share of the time worth counting."""
+    return len(program.order) >= tuned(PackingTuning).many_buffers
 
 
 def _is_short(deadline: Deadline, seconds: float) -> bool:

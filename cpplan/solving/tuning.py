@@ -44,10 +44,12 @@ class SolvingTuning:
     checked, sharing_checked, order_checked
         Times that plan, checker and writer take for what the packing problem took to build, without
         sharing and with, or the order problem.
-    sharing_reading, order_reading
+    sharing_reading
         Times that it takes to learn which tensors may share bytes for what the packing problem took
-        to build, and which may in every order for what the order problem took. Without so much
-        time, nothing shares, or the given order is all there is.
+        to build. Without so much time, nothing shares.
+    order_reading, order_reading_shared
+        Times that it takes to begin a search for orders for what the order problem took to build,
+        without sharing and with. Without so much time, the given order is all there is.
     sharing_reading_share
         Of the time left, to learn which tensors may share bytes.
     growth_seconds
@@ -77,7 +79,8 @@ class SolvingTuning:
     sharing_checked: float = 8.0
     order_checked: float = 5.0
     sharing_reading: float = 6.0
-    order_reading: float = 8.0
+    order_reading: float = 2.0
+    order_reading_shared: float = 8.0
     sharing_reading_share: float = 0.6
     growth_seconds: float = 10.0
     choice_share: float = 0.4

@@ -26,6 +26,7 @@ from cpplan.verification.bound_table import (
     FOOTPRINT,
     FORCED,
     FORCED_MOVES,
+    LARGEST,
     LEAST_PIECE,
     LINEAR_AT_CUTS,
     LIVE_AT_CUTS,
@@ -310,15 +311,17 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
     ``None`` where tensors share bytes and it takes the access trace to tell whether they may.
     """
     needed = buffers_of_single_runs(program, plan.residency)
-    if not (plan.sharing or plan.relations):
+    peak = is_peak(needed, plan.objective)
+    # Whatever else may share bytes, the largest buffer has its own, and 0 is no claim.
+    proved = peak and (plan.bound_by == LARGEST or (plan.bound_by, plan.lower_bound) == (FORCED, 0))
+    if not plan.relations and (proved or not plan.sharing):
         check_costs(program, plan)
         check_first_last(plan)
         check_ends(program.graph, plan, None)
-        peak = is_peak(needed, plan.objective)
         floors = _floors(program, plan, (), (), program.graph) if peak else Floors()
         least = _least_cost(program, plan, (), ())
         return _Needs(needed, floors=floors, least_cost=least)
-    if not is_peak(needed, plan.objective) or plan.bound_by in (FOOTPRINT, MINIMUM_CUT):
+    if not peak or plan.bound_by in (FOOTPRINT, MINIMUM_CUT):
         return None
     allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
     if allowed is None:
@@ -347,8 +350,6 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
 def _forced_by_hand_overs(program: Program, plan: Plan, needed: Problem, allowed: Allowed) -> int:
     """Forced live bytes of a plan whose buffers share bytes in the ways allowed."""
     bound, at = plan.lower_bound, plan.certificate
-    if bound == 0:
-        return 0
     names = needed.names
     joined = [(names[inner], names[outer], shift) for inner, outer, shift in allowed.joined]
     return forced_by(
@@ -379,6 +380,8 @@ def _floors(
     if plan.bound_by == FORCED:
         at = flow.op if isinstance(flow, ForcedAt) else None
         bound = plan.lower_bound if type(plan.lower_bound) is int else None
+        if bound == 0:
+            return Floors(forced=0)
         return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
     if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):
         found = minimum_cut_bytes(

@@ -172,21 +172,39 @@ def test_a_name_as_long_as_names_may_be_can_be_written(tiny, tmp_path):
 
 
 def test_reading_the_model_counts_towards_the_time_limit(tiny, monkeypatch):
-    clock = iter([0.0, 4.0, 0.0, 40.0, 0.0])
+    clock = iter([0.0, 4.0, 0.0, 40.0, 0.0, 10.0, 12.0])
     limits = []
 
     def solve_request(_, request):
         limits.append(request.time_limit)
         raise InputError("seen")
 
-    monkeypatch.setattr(
-        "cpplan.cli.plan_command.time", SimpleNamespace(monotonic=lambda: next(clock))
-    )
+    fake = SimpleNamespace(monotonic=lambda: next(clock), process_time=lambda: 3.0)
+    monkeypatch.setattr("cpplan.cli.main.time", fake)
+    monkeypatch.setattr("cpplan.cli.plan_command.time", fake)
     monkeypatch.setattr("cpplan.solving.pipeline.solve_request", solve_request)
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
     assert main(["plan", tiny, "--time-limit", "10", "--deterministic"]) == 2
-    assert limits == [6.0, 0.001, 10.0]
+    monkeypatch.setattr("sys.argv", ["cpplan", "plan", tiny, "--time-limit", "10"])
+    assert main() == 2  # the process itself took 3 s to begin
+    assert limits == [6.0, 0.001, 10.0, 5.0]
+
+
+def test_reading_and_writing_storages_count_towards_the_time_limit(tiny, monkeypatch):
+    clock, limits = iter([0.0, 4.0]), []
+
+    def share_storages(_, *, time_limit, **options):
+        limits.append(time_limit)
+        raise InputError("seen")
+
+    monkeypatch.setattr("cpplan.cli.main.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(
+        "cpplan.cli.storages_command.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
+    monkeypatch.setattr("cpplan.packing.storage_ids.share_storages", share_storages)
+    assert main(["storages", tiny, "--time-limit", "10"]) == 2
+    assert limits == [4.0]
 
 
 def test_json_is_made_only_where_asked_for(tiny, monkeypatch):

@@ -375,7 +375,7 @@ def test_reading_what_may_be_shared_ends_in_the_middle():
 
 def test_without_time_to_search_for_orders_the_given_one_is_packed():
     graph = GRAPHS["fan_out"](2200)
-    tuning = {"solving": {"order_reading": 1e9}}
+    tuning = {"solving": {"order_reading_shared": 1e9}}
     options = {"order": "search", "in_place": True, "time_limit": 60, "workers": 1}
     plan = solve(graph, tuning=tuning, **options)
     assert plan.order == tuple(op.name for op in graph.ops)

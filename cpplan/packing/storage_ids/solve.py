@@ -170,11 +170,18 @@ def _totals(problem: Problem, group: Ints) -> LevelIncumbent[Ints]:
 
 
 def _search(best: LevelIncumbent[Ints], problem: Problem, group: Ints, budget: Budget) -> None:
-    for name, algorithm in ALGORITHMS.items():
+    names, deadline = list(ALGORITHMS), budget.deadline
+    if len(problem) >= active().many_buffers:
+        # Linear work comes first, even when reading the problem took all the time.
+        names.remove("storage_tokens")
+        late = not (deadline.endless or deadline.cancelled) and deadline.expired()
+        first = Deadline(active().grace) if late else deadline
+        best.offer(storage_tokens(problem, group, first), "storage_tokens")
+    for name in names:
         if best.done:
             return
         if name != "shared_objects_improved" or len(problem) <= active().storages_improved:
-            best.offer(algorithm(problem, group, budget.deadline), name)
+            best.offer(ALGORITHMS[name](problem, group, deadline), name)
     if best.done or budget.deadline.expired():
         return
     from cpplan.packing.storage_ids.cp_sat_storages import NAME, improve

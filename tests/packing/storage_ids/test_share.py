@@ -191,3 +191,10 @@ def test_gaps_count_for_the_checker():
         else:
             with pytest.raises(VerificationError, match="both live at step 1"):
                 check_assignment(problem, plan)
+
+
+def test_many_buffers_share_even_when_reading_took_all_the_time():
+    problem = chain(3000)
+    found = share_storages(problem, time_limit=1e-9)
+    assert found.found_by == "storage_tokens"
+    assert found.total < problem.size.sum() / 100
