@@ -243,16 +243,24 @@ class Run:
         else:
             found = search.smallest(self.request.cost_limit or 1.0, deadline, once)
         found = replace(found, limit=limit)
-        return found if once is None else self._better(found, self._pieces_again(once))
+        if once is None:
+            return found
+        # Neither pieces alone nor whole ops that run again may be better than both together.
+        if search.unsplit.packed.source is not once.packed.source:
+            share = self.budget.tuned(SplittingTuning).whole_again_share
+            whole = self._run_again(search.unsplit, self.deadline.share(share))
+            found = self._better(found, whole)
+        return self._better(found, self._run_again(once, self.deadline))
 
-    def _pieces_again(self, once: Split) -> Split:
-        """The schedule that runs pieces again, of those that a split runs once."""
+    def _run_again(self, once: Split, deadline: Deadline) -> Split:
+        """The schedule that runs ops or pieces again, of those that a split runs once."""
         program = once.packed.source
         assert isinstance(program, Program)
         order = tuple(dict.fromkeys(program.order))
-        packed = self.rematerialize(Program(program.graph, order)).packed
+        run = replace(self, budget=self.budget.until(deadline))
+        packed = run.rematerialize(Program(program.graph, order)).packed
         assert isinstance(packed.source, Program)
-        return replace(once, packed=packed, cost=packed.source.cost)
+        return replace(once, packed=packed, cost=packed.source.cost, limit=self.limit)
 
     def _better(self, one: Split, other: Split) -> Split:
         """The split of fewer bytes, or of less cost if both are within the limit."""

@@ -29,13 +29,21 @@ class Candidates:
         Cost that none may exceed.
     base
         Cost of running every op once.
+    seen
+        Divisions that were tried before; receives those that are given.
     """
 
-    def __init__(self, frontier: Frontier, known: Sequence[Division], most: float, base: float):
+    def __init__(
+        self,
+        frontier: Frontier,
+        known: Sequence[Division],
+        most: float,
+        base: float,
+        seen: set[tuple[Choice, ...]],
+    ):
         self._frontier, self._known, self._most = frontier, known, most
-        self._base = base
+        self._base, self._seen = base, seen
         self._within: dict[int, list[Division]] = {}
-        self._seen: set[tuple[Choice, ...]] = set()
 
     def nearest_first(self, high: Callable[[], int]) -> Iterator[Division]:
         """Candidates of rooms up to ``high``, those first that leave most often the best plan.

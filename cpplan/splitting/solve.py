@@ -20,7 +20,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.bounds import LeastPiece, least_piece
 from cpplan.splitting.candidates import Candidates
 from cpplan.splitting.elements import element_cuts
-from cpplan.splitting.frontier import Division, Frontier
+from cpplan.splitting.frontier import Choice, Division, Frontier
 from cpplan.splitting.loops import SPLITTING
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
@@ -116,7 +116,8 @@ class SplitSearch:
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         self._divisions: list[Division] = []
-        # Seconds a piece that a trial took at most.
+        # Divisions tried for plans that are known; seconds a piece that a trial took at most.
+        self._seen: set[tuple[Choice, ...]] = set()
         self._pace = 0.0
 
     def divisions(self, deadline: Deadline) -> list[Division]:
@@ -149,11 +150,13 @@ class SplitSearch:
     def smallest(self, cost_limit: float, deadline: Deadline, known: Split | None = None) -> Split:
         """The plan of fewest bytes at this multiple of the cost of running every op once.
 
-        The bytes are those of the arena and of the pieces. ``known`` is a plan within the limit,
-        if there is one besides the plan without pieces. What is tried at a smaller limit is tried
-        at a larger one, too, as long as it may be better.
+        The bytes are those of the arena and of the pieces. ``known`` is the plan found at a smaller
+        limit, if there is one: what was tried for it is not tried again. Whatever is tried at a
+        smaller limit is tried at a larger one, too, as long as it may be better.
         """
         best = known or self.unsplit
+        if known is None:
+            self._seen.clear()
         most = cost_limit * self.base * (1 + _ROUNDING)
         if self._value(best) <= self.least.bytes:
             return best
@@ -174,6 +177,7 @@ class SplitSearch:
         Of those of one cost, the one of fewest bytes, if pieces cost any; else the first.
         """
         tuning, best = tuned(SplittingTuning), self.unsplit
+        self._seen.clear()
         if best.packed.peak > limit and self.least.bytes <= limit:
             divisions = self.divisions(deadline)
             fits = [known for known in divisions if known.peak <= limit]
@@ -256,7 +260,7 @@ class SplitSearch:
             Peak, as estimated, that none may exceed; else that is one below ``below``.
         """
         assert self._frontier is not None
-        candidates = Candidates(self._frontier, known, most, self.base)
+        candidates = Candidates(self._frontier, known, most, self.base, self._seen)
         if self._piece_bytes:
             order = candidates.lightest_first(int(min(below - 1, limit)), self._weight)
         else:

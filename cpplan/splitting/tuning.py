@@ -48,6 +48,8 @@ class SplittingTuning:
     once_share
         Of the time left, if pieces may run again, for those that run once, and then for those whose
         halos do.
+    whole_again_share
+        Of the time left then, for whole ops that run again.
     limit_share
         Of the time left, for each cost at which a plan may fit into a limit.
     slower
@@ -76,6 +78,7 @@ class SplittingTuning:
     )  # fmt: skip
     trials_share: float = 0.7
     once_share: float = 0.4
+    whole_again_share: float = 0.3
     limit_share: float = 0.35
     slower: float = 3.0
     work_per_region: float = 0.002

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from cpplan.program.anf import to_anf
 from cpplan.report.html.plan_data import plan_data
 from cpplan.splitting.piece_graph import split_graph
 from tests.support.split_networks import Network
+from tests.support.split_oracle import random_twins
 
 
 def chain(rows: int, *layers: tuple[int, int, int]) -> Graph:
@@ -96,6 +99,24 @@ def test_a_plan_in_pieces_is_never_larger_than_one_without(
     check(graph, plan)
     assert plan.peak <= whole.peak
     assert plan.cost <= cost_limit * plan.base_cost
+
+
+@pytest.mark.parametrize("seed", [1005, 1016])
+def test_plans_need_no_more_at_a_larger_cost_limit_nor_with_more_allowed(seed: int) -> None:
+    rng = random.Random(seed)
+    graph, in_place = random_twins(rng, 60).graph(), rng.random() < 0.5
+    asked: dict[str, Any] = {"in_place": in_place, "deterministic": True, "time_limit": 1}
+    peaks = [
+        cpplan.solve(graph, split=True, cost_limit=limit, workers=1, **asked).peak
+        for limit in (1.0, 1.1, 1.2, 2.0)
+    ]
+    assert peaks == sorted(peaks, reverse=True)
+    whole = cpplan.solve(graph, workers=1, **asked)
+    again = cpplan.solve(graph, remat=True, cost_limit=2, workers=1, **asked)
+    both = cpplan.solve(graph, split=True, remat=True, cost_limit=2, workers=1, **asked)
+    check(graph, both)
+    assert peaks[0] <= whole.peak
+    assert both.peak <= min(again.peak, peaks[-1])
 
 
 def test_a_network_with_a_residual_branch_keeps_line_buffers_only() -> None:
