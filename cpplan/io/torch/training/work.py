@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from torch._ops import HigherOrderOperator
-
-from cpplan.io.torch.costs import formula_of
-
 if TYPE_CHECKING:
     from torch.fx import Node
 
@@ -49,6 +45,10 @@ def flops_of(node: Node, operations: int, nbytes: int) -> int:
     Those are matrix products, convolutions and attention; all others run again for nothing, as
     they do where a compiler fuses them, and in the count of ``torch.utils.flop_counter``.
     """
+    from torch._ops import HigherOrderOperator
+
+    from cpplan.io.torch.costs import formula_of
+
     counted = isinstance(node.target, HigherOrderOperator) or formula_of(node.target) is not None
     return operations if counted else 0
 
