@@ -132,7 +132,9 @@ def _in_bulk(program: Program, residency: Residency) -> Problem:
     # An op that reads and writes the same storage passes it on.
     read, write = row[reads.item], row[writes.item]
     count = len(storages)
-    passed = np.isin(writes.owner * count + write, reads.owner * count + read)
+    # Not ``isin``: it imports masked arrays, which takes longer than planning a small model.
+    known, asked = np.sort(reads.owner * count + read), writes.owner * count + write
+    passed = np.searchsorted(known, asked) < np.searchsorted(known, asked, "right")
     constants = columns.are({"constant"})
     upper[row[columns.are({"output"})]] = stop
     if residency.inputs == "keep":

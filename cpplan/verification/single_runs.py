@@ -73,7 +73,9 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
         alignment[row[k]] = math.lcm(alignment[row[k]], int(columns.alignment[k]))
     # An op that reads and writes the same storage passes it on.
     read, write = row[reading.item], row[writing.item]
-    passed = np.isin(writing.owner * count + write, reading.owner * count + read)
+    # Not ``isin``: it imports masked arrays, which takes longer than checking a small plan.
+    known, asked = np.sort(reading.owner * count + read), writing.owner * count + write
+    passed = np.searchsorted(known, asked) < np.searchsorted(known, asked, "right")
     placed = np.flatnonzero(~outside)
     rows, size = placed.tolist(), columns.size[storages[placed]]
     # Sizes are below 2**62 each: their sum as floats tells whether it may be beyond.
