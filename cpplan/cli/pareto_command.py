@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     request_options(
         "spill",
         "pools",
+        "objective",
         spill={"help": "Bytes moved between two pools against the capacity of the first."},
         pools={"help": "With --spill: the fast pool, whose size is not used, and the slow one."},
+        objective={"help": "With --spill: time, for the least time instead of the fewest bytes."},
     )
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
@@ -82,6 +84,8 @@ def pareto(
     if spill or pools is not None:
         _print_moves(model, source, points, time_limit, json_path, spill, pools, options)
         return
+    if options.pop("objective") != "preference":
+        raise InputError("--objective is for the time of moves: give --spill too")
     with naming(model):
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
     keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")

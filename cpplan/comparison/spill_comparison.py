@@ -14,18 +14,21 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool, check_pools
+from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency, choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
-from cpplan.runtime.budget import make_budget
+from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
-from cpplan.spilling.packed import lay_out
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.packed import Layout, lay_out
+from cpplan.spilling.problem import Flags, SpillProblem, alignments, spill_problem
+from cpplan.spilling.search.addresses import AddressSearch
 
 SOLVE = "cpplan"
+Rules = dict[str, int | float | None]
 Placer = Callable[[Program, Residency, tuple[Pool, Pool]], set[str] | None]
 
 
@@ -38,15 +41,21 @@ class SpillBaseline:
     algorithm
         Name of the eviction rule, or ``"cpplan"`` for ``solve``.
     moved
-        Bytes moved, or ``None`` if nothing was found that fits.
+        Bytes moved by a packed plan, or ``None`` if nothing was found that fits. Where a rule's
+        bytes fit at every step but no offsets are found for them, what lies in the way of the next
+        buffer is evicted too.
     ratio
-        ``moved`` / the bound, or ``None``.
+        ``moved`` / its bound, or ``time`` / its bound; ``None`` if there is none.
     seconds
         By the clock.
     status
         ``solve``'s status. A rule is ``optimal`` if it meets the bound, else ``feasible``;
-        ``not packed`` if its bytes fit at every step but no offsets were found for them;
-        ``does not fit`` if they do not; ``unknown`` if it did not finish in time.
+        ``not packed`` if no offsets were found; ``does not fit`` if an op has no room; ``unknown``
+        if it did not finish in time.
+    unpacked
+        Bytes moved by a rule's evictions alone, whether they can be packed or not.
+    time
+        Cycles of ops and moves if time is minimised; a rule's copies run beside no op.
     """
 
     algorithm: str
@@ -54,6 +63,8 @@ class SpillBaseline:
     ratio: float | None
     seconds: float
     status: str
+    unpacked: int | None = None
+    time: int | float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +80,19 @@ class CurvePoint:
     status
         Of that plan.
     rules
-        Bytes moved by each eviction rule, by name; ``None`` where it does not fit.
+        Bytes moved by each eviction rule before packing, by name; ``None`` where it does not fit.
+        Cycles if time is minimised.
+    time, time_bound
+        Cycles of the plan of least time, and their bound, if time is minimised.
     """
 
     capacity: int
     moved_bytes: int | None
     moved_bytes_bound: int | None
     status: str
-    rules: dict[str, int | None]
+    rules: Rules
+    time: int | float | None = None
+    time_bound: int | float | None = None
 
 
 def compare_spill_rows(
@@ -88,6 +104,8 @@ def compare_spill_rows(
     **options: Any,
 ) -> list[SpillBaseline]:
     """One row for each eviction rule and one for ``solve``, the fewest bytes moved first.
+
+    With the objective ``"time"``, the least time first: rules then count cycles.
 
     Parameters
     ----------
@@ -130,63 +148,111 @@ def compare_spill_rows(
     with noting_interrupts() as interrupted:
         plan = solve(source, spill=True, time_limit=time_limit, **options)
         runtime = plan.runtime or 0.0
-        rows.append(SpillBaseline(SOLVE, plan.moved_bytes, None, runtime, plan.status))
-        program = _program(source)
-        problem = _problem(program, plan.residency, plan.pools, share=bool(plan.sharing))
+        ours = SpillBaseline(SOLVE, plan.moved_bytes, None, runtime, plan.status, time=plan.time)
+        rows.append(ours)
+        judge = _Judge(_program(source), plan)
+        rows += [_run_rule(name, judge, time_limit) for name in chosen if not interrupted()]
         rows += [
-            _run_rule(name, program, problem, plan, time_limit)
-            for name in chosen
-            if not interrupted()
-        ]
-        rows += [
-            _run_placer(name, placer, program, problem, plan)
+            _run_placer(name, placer, judge)
             for name, placer in (placers or {}).items()
             if not interrupted()
         ]
-    bound = plan.moved_bytes_bound
-    judged = [_judged(row, bound) for row in rows]
-    return sorted(judged, key=lambda row: (row.moved is None, row.moved or 0))
+    return sorted(map(judge.rated, rows), key=judge.rank)
 
 
-def _judged(row: SpillBaseline, bound: int | None) -> SpillBaseline:
-    if row.moved is None or bound is None:
-        return row
-    meets = row.status == "feasible" and row.moved == bound
-    ratio = row.moved / bound if bound else (1.0 if row.moved == 0 else None)
-    return replace(row, ratio=ratio, status="optimal" if meets else row.status)
+class _Judge:
+    """Bytes and cycles of choices of gaps, beside a plan of ``solve`` and its bound.
+
+    Parameters
+    ----------
+    program
+        The model in its given order.
+    plan
+        Of ``solve``.
+    """
+
+    def __init__(self, program: Program, plan: Plan):
+        self.program, self.residency, self.share = program, plan.residency, bool(plan.sharing)
+        self.pools = plan.pools[0], plan.pools[1]
+        self.timed = plan.time_bound is not None
+        self.bound = plan.time_bound if self.timed else plan.moved_bytes_bound
+        self.bytes = _problem(program, self.residency, self.pools, share=self.share)
+        # What rules go by.
+        self.problem = self.bytes
+        if self.timed:
+            self.problem = _problem(
+                program, self.residency, self.pools, share=self.share, time=True
+            )
+
+    def row(
+        self, name: str, kept: Flags, seconds: float, status: str, unpacked: int | None = None
+    ) -> SpillBaseline:
+        """The row of a packed choice."""
+        cycles = self.program.cost + int(self.problem.paid(kept).sum()) if self.timed else None
+        return SpillBaseline(name, self.moved(kept), None, seconds, status, unpacked, cycles)
+
+    def lay_out(self, kept: Flags, budget: Budget, places: Ints | None = None) -> Layout:
+        """The packing of a choice by heuristics, or at given places."""
+        return lay_out(
+            self.program, self.residency, self.problem, kept, self.pools, budget,
+            share=self.share, quick=True, places=places,
+        )  # fmt: skip
+
+    def moved(self, kept: Flags) -> int:
+        """Bytes moved by a choice."""
+        return int(self.bytes.paid(kept).sum())
+
+    def value(self, row: SpillBaseline) -> int | float | None:
+        """What is minimised: cycles, or bytes moved."""
+        return row.time if self.timed else row.moved
+
+    def rated(self, row: SpillBaseline) -> SpillBaseline:
+        """The row with its ratio to the bound; a rule that meets it is optimal."""
+        value, bound = self.value(row), self.bound
+        if value is None or bound is None:
+            return row
+        meets = row.status == "feasible" and value == bound
+        ratio = value / bound if bound else (1.0 if value == 0 else None)
+        return replace(row, ratio=ratio, status="optimal" if meets else row.status)
+
+    def rank(self, row: SpillBaseline) -> tuple[bool, int | float]:
+        """Key by which rows are sorted, the best first."""
+        value = self.value(row)
+        return value is None, 0 if value is None else value
 
 
-def _run_rule(
-    name: str, program: Program, problem: SpillProblem, plan: Plan, time_limit: float
-) -> SpillBaseline:
-    start = time.perf_counter()
+def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
+    """The row of an eviction rule; what is in the way is evicted too if it is not packed."""
+    start, problem, deadline = time.perf_counter(), judge.problem, Deadline(time_limit)
+
+    def failed(status: str, unpacked: int | None = None) -> SpillBaseline:
+        return SpillBaseline(name, None, None, time.perf_counter() - start, status, unpacked)
+
     try:
-        kept = heuristics.get(name)(problem, Deadline(time_limit))
+        kept = heuristics.get(name)(problem, deadline)
     except TimeUpError:
-        return SpillBaseline(name, None, None, time.perf_counter() - start, "unknown")
+        return failed("unknown")
     if kept is None:
-        return SpillBaseline(name, None, None, time.perf_counter() - start, "does not fit")
-    layout = lay_out(
-        program,
-        plan.residency,
-        problem,
-        kept,
-        (plan.pools[0], plan.pools[1]),
-        make_budget(time_limit),
-        share=bool(plan.sharing),
-        quick=True,
-    )
-    moved = int(problem.paid(kept).sum())
-    status = "feasible" if layout.fits else "not packed"
-    return SpillBaseline(name, moved, None, time.perf_counter() - start, status)
+        return failed("does not fit")
+    unpacked, budget = judge.moved(kept), make_budget(time_limit)
+    layout = judge.lay_out(kept, budget)
+    if not layout.fits:
+        align = alignments(judge.program, judge.residency, judge.pools[0], problem.names)
+        search = AddressSearch(problem, align, judge.pools[0].capacity or 0, budget.seed)
+        placed = search.place_first([(kept, None)], deadline)
+        if placed is None:
+            return failed("not packed", unpacked)
+        kept = placed.kept
+        layout = judge.lay_out(kept, budget, placed.places)
+    if not layout.fits:
+        return failed("not packed", unpacked)
+    return judge.row(name, kept, time.perf_counter() - start, "feasible", unpacked)
 
 
-def _run_placer(
-    name: str, placer: Placer, program: Program, problem: SpillProblem, plan: Plan
-) -> SpillBaseline:
+def _run_placer(name: str, placer: Placer, judge: _Judge) -> SpillBaseline:
     """The row of a planner that places whole tensors; it packs them itself."""
-    start = time.perf_counter()
-    fast = placer(program, plan.residency, (plan.pools[0], plan.pools[1]))
+    start, problem = time.perf_counter(), judge.problem
+    fast = placer(judge.program, judge.residency, judge.pools)
     seconds = time.perf_counter() - start
     if fast is None:
         return SpillBaseline(name, None, None, seconds, "does not fit")
@@ -196,7 +262,7 @@ def _run_placer(
     copied = problem.access_near & ~there[problem.access_storage]
     if copied.any() and (problem.load(kept) > problem.capacity).any():
         return SpillBaseline(name, None, None, seconds, "does not fit")
-    return SpillBaseline(name, int(problem.paid(kept).sum()), None, seconds, "feasible")
+    return judge.row(name, kept, seconds, "feasible")
 
 
 def _program(source: Graph | Program) -> Program:
@@ -207,9 +273,14 @@ def _program(source: Graph | Program) -> Program:
 
 
 def _problem(
-    program: Program, residency: Residency, pools: Sequence[Pool], *, share: bool
+    program: Program,
+    residency: Residency,
+    pools: Sequence[Pool],
+    *,
+    share: bool,
+    time: bool = False,
 ) -> SpillProblem:
-    return spill_problem(program, residency, (pools[0], pools[1]), share=share)
+    return spill_problem(program, residency, (pools[0], pools[1]), share=share, time=time)
 
 
 def spill_curve(
@@ -220,7 +291,7 @@ def spill_curve(
     pools: Sequence[Pool] | None = None,
     **options: Any,
 ) -> list[CurvePoint]:
-    """Bytes moved at several capacities of the fast pool, each a verified plan.
+    """Bytes moved, or least time, at several capacities of the fast pool, each a verified plan.
 
     Capacities are spread evenly from what the given order needs with nothing moved down to the
     least with which every op can run; to a part of it if ops may access the slow pool directly.
@@ -270,7 +341,7 @@ def spill_curve(
     problem = _problem(program, residency, endless, share=share)
     most = int(problem.load(problem.all_kept()).max())
     least = max(int(problem.least_load().max()), most // (2 * points))
-    plans: list[tuple[int, Plan, SpillProblem]] = []
+    plans: list[tuple[int, Plan, Rules]] = []
     with noting_interrupts() as interrupted:
         for k in range(points):
             if plans and interrupted():
@@ -284,36 +355,59 @@ def spill_curve(
                 time_limit=time_limit / points,
                 **options,
             )
-            here = _problem(program, residency, (fast, regions[1]), share=share)
-            plans.append((capacity, plan, here))
+            timed = plan.time_bound is not None
+            here = _problem(program, residency, (fast, regions[1]), share=share, time=timed)
+            rules = _by_rules(here, program.cost if timed else 0)
+            plans.append((capacity, plan, rules))
     return _consistent(plans)
 
 
-def _consistent(plans: Sequence[tuple[int, Plan, SpillProblem]]) -> list[CurvePoint]:
-    """Points in which no larger capacity moves more, and no smaller one has a lower bound."""
-    bounds: list[int | None] = []
-    known = 0
+def _consistent(plans: Sequence[tuple[int, Plan, Rules]]) -> list[CurvePoint]:
+    """Points of which none of a larger capacity is worse, and none of a smaller has a lower bound.
+
+    A plan fits into every larger capacity, too.
+    """
+    bounds: list[int | float | None] = []
+    known: int | float = 0
     for _, plan, _ in plans:
-        known = max(known, plan.moved_bytes_bound or 0)
+        known = max(known, _value(plan)[1] or 0)
         bounds.append(known)
     points: list[CurvePoint] = []
-    best: int | None = None
-    for (capacity, plan, problem), bound in zip(reversed(plans), reversed(bounds), strict=True):
-        moved = plan.moved_bytes
-        if moved is None or (best is not None and best < moved):
-            moved = best
-        best = moved
+    best: Plan | None = None
+    for (capacity, plan, rules), bound in zip(reversed(plans), reversed(bounds), strict=True):
+        value, least = _value(plan)[0], None if best is None else _value(best)[0]
+        if value is not None and (least is None or value <= least):
+            best, least = plan, value
+        timed = plan.time_bound is not None
         status: str = plan.status
-        if moved is not None:
-            status = "optimal" if moved == bound else "feasible"
-        points.append(CurvePoint(capacity, moved, bound, status, _by_rules(problem)))
+        if least is not None:
+            status = "optimal" if least == bound else "feasible"
+        points.append(
+            CurvePoint(
+                capacity,
+                None if best is None else best.moved_bytes,
+                None if timed else int(bound or 0),
+                status,
+                rules,
+                None if best is None else best.time,
+                bound if timed else None,
+            )
+        )
     return points[::-1]
 
 
-def _by_rules(problem: SpillProblem) -> dict[str, int | None]:
-    found: dict[str, int | None] = {}
+def _value(plan: Plan) -> tuple[int | float | None, int | float | None]:
+    """What a plan minimises, cycles or bytes moved, and its bound."""
+    if plan.time_bound is not None:
+        return plan.time, plan.time_bound
+    return plan.moved_bytes, plan.moved_bytes_bound
+
+
+def _by_rules(problem: SpillProblem, cost: int | float) -> Rules:
+    """What each eviction rule pays, by name, with the cost of the ops where time is minimised."""
+    found: Rules = {}
     for name in heuristics.names():
         kept = heuristics.get(name)(problem, Deadline(math.inf))
         fits = kept is not None and bool(np.all(problem.load(kept) <= problem.capacity))
-        found[name] = int(problem.paid(kept).sum()) if fits and kept is not None else None
+        found[name] = cost + int(problem.paid(kept).sum()) if fits and kept is not None else None
     return found

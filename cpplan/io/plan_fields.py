@@ -206,7 +206,7 @@ def check_derived(values: Mapping[str, Any], plan: Plan) -> None:
             equal = math.isclose(gap, plan.gap, rel_tol=1e-9, abs_tol=1e-9)
         if not equal:
             raise InputError(
-                f"not a valid plan: gap is {gap!r}, but peak and lower_bound make {plan.gap!r}"
+                f"not a valid plan: gap is {gap!r}, but {_gap_fields(plan)} make {plan.gap!r}"
             )
     if "moved_bytes" in values and values["moved_bytes"] != plan.moved_bytes:
         raise InputError(
@@ -254,3 +254,14 @@ def _check(what: str, value: Any, form: Form) -> None:
     limit, text = (sys.float_info.max, "finite") if number else (_LIMIT, "below 2**63")
     if isinstance(value, (int, float)) and not abs(value) < limit:
         raise InputError(f"not a valid plan: {what} must be {text}, not {quote(value)}")
+
+
+def _gap_fields(plan: Plan) -> str:
+    """Names of the value and of the bound from which a plan's gap follows."""
+    if plan.time_bound is not None:
+        return "time and time_bound"
+    if plan.moved_bytes_bound is not None:
+        return "moved_bytes and moved_bytes_bound"
+    if plan.objective_value:
+        return "objective_value and objective_bound"
+    return "peak and lower_bound"

@@ -57,17 +57,41 @@ def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
 def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
     """Table of eviction rules with their bytes moved, ratio to the bound, seconds and status.
 
+    The cycles of each come first if time was minimised.
+
     Examples
     --------
-    >>> print(format_spill_comparison([SpillBaseline("belady", 24, 2.0, 0.001, "feasible")]))
-    algorithm  moved         ratio  seconds  status
-    belady        24  24 B  2.0000    0.001  feasible
+    >>> print(format_spill_comparison([SpillBaseline("belady", 24, 2.0, 0.001, "feasible", 16)]))
+    algorithm  moved        unpacked   ratio  seconds  status
+    belady        24  24 B        16  2.0000    0.001  feasible
     <BLANKLINE>
     """
-    return _ratio_table("moved", ((row, row.moved) for row in rows))
+    found = list(rows)
+    timed = any(row.time is not None for row in found)
+    header = ("algorithm", "moved", "", "unpacked", "ratio", "seconds", "status")
+    cells = [
+        (
+            printable(row.algorithm),
+            *((_number(row.time),) if timed else ()),
+            _number(row.moved),
+            "" if row.moved is None else format_bytes(row.moved),
+            _number(row.unpacked),
+            "" if row.ratio is None else f"{row.ratio:.4f}",
+            f"{row.seconds:.3f}",
+            row.status,
+        )
+        for row in found
+    ]
+    if timed:
+        return format_table((header[0], "time", *header[1:]), cells, left=(0, 3, 7))
+    return format_table(header, cells, left=(0, 2, 6))
 
 
-def _ratio_table(name: str, rows: Iterable[tuple[Baseline | SpillBaseline, int | None]]) -> str:
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.15g}"
+
+
+def _ratio_table(name: str, rows: Iterable[tuple[Baseline, int | None]]) -> str:
     """Table of baselines, each with a number of bytes under this name, and its ratio to a bound."""
     header = ("algorithm", name, "", "ratio", "seconds", "status")
     cells = [
@@ -87,6 +111,8 @@ def _ratio_table(name: str, rows: Iterable[tuple[Baseline | SpillBaseline, int |
 def format_spill_curve(points: Iterable[CurvePoint]) -> str:
     """Table of bytes moved against the capacity of the fast pool, beside Belady's rule.
 
+    The bound and Belady's figure are cycles, and the time comes first, if time was minimised.
+
     Examples
     --------
     >>> print(format_spill_curve([CurvePoint(16, 8, 8, "optimal", {"belady": 16})]))
@@ -94,19 +120,24 @@ def format_spill_curve(points: Iterable[CurvePoint]) -> str:
           16  16 B      8  8 B      8      16  optimal
     <BLANKLINE>
     """
+    found = list(points)
+    timed = any(point.time_bound is not None for point in found)
     header = ("capacity", "", "moved", "", "bound", "belady", "status")
     cells = [
         (
             str(point.capacity),
             format_bytes(point.capacity),
-            "" if point.moved_bytes is None else str(point.moved_bytes),
+            *((_number(point.time),) if timed else ()),
+            _number(point.moved_bytes),
             "" if point.moved_bytes is None else format_bytes(point.moved_bytes),
-            str(point.moved_bytes_bound),
-            str(point.rules.get("belady") if point.rules.get("belady") is not None else ""),
+            _number(point.time_bound if timed else point.moved_bytes_bound),
+            _number(point.rules.get("belady")),
             point.status,
         )
-        for point in points
+        for point in found
     ]
+    if timed:
+        return format_table((*header[:2], "time", *header[2:]), cells, left=(1, 4, 7))
     return format_table(header, cells, left=(1, 3, 6))
 
 

@@ -81,7 +81,7 @@ class SpillingTuning:
     again_share: float = 0.3
     less_room_share: float = 0.5
     address_share: float = 0.9
-    address_starts: int = 3
+    address_starts: int = 8
     address_states: int = 4
     address_patience: int = 20
     address_powers: tuple[float, ...] = (0.0, 0.5, 1.0)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from support.cli_models import DATASETS
 
+import cpplan
 from cpplan import Plan
 from cpplan.cli.main import main
+from cpplan.comparison.spill_comparison import compare_spill_rows
 
 CELL = str(DATASETS / "ordering" / "nasnet_cell.json")
 # An op needs 1655808 B, and everything 2483712 B.
@@ -73,6 +75,44 @@ def test_compare_lists_eviction_rules(capsys: pytest.CaptureFixture[str]) -> Non
     }
     ours = next(row["moved"] for row in rows if row["algorithm"] == "cpplan")
     assert all(row["moved"] is None or row["moved"] >= ours for row in rows)
+
+
+TIMED = ["--objective", "time", "--pool", "dram,read_bandwidth=4,write_bandwidth=2"]
+
+
+def test_compare_ranks_by_time_where_time_is_minimised(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", CELL, *TWO_POOLS[:-2], *TIMED, "--json", "-"]
+    assert main(command) == 0
+    rows = json.loads(capsys.readouterr().out)
+    times = [row["time"] for row in rows if row["time"] is not None]
+    assert len(times) > 3
+    assert times == sorted(times)
+    assert rows[0]["ratio"] >= 1
+    assert next(row for row in rows if row["algorithm"] == "cpplan")["time"] == times[0]
+
+
+def test_curve_of_time_never_falls_with_less_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["pareto", CELL, "--spill", "--in-place", "--points", "3", "--pool", "sram"]
+    assert main([*command, *TIMED, "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    times = [row["time"] for row in rows]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+    assert all(row["time_bound"] <= row["time"] <= row["rules"]["belady"] for row in rows)
+    assert main(["pareto", CELL, "--objective", "time"]) == 2
+    assert "give --spill too" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_rule_that_cannot_be_packed_evicts_more() -> None:
+    graph = cpplan.load(DATASETS / "ordering" / "layered_100.json")
+    pools = [cpplan.Pool("sram", 20_000), cpplan.Pool("dram", direct=True)]
+    options = {"pools": pools, "in_place": True, "deterministic": True, "time_limit": 2}
+    rows = compare_spill_rows(graph, algorithms=["belady", "cheapest first"], **options)
+    rules = [row for row in rows if row.algorithm != "cpplan"]
+    assert all(row.unpacked <= row.moved for row in rules)
+    assert any(row.unpacked < row.moved for row in rules)
+    assert rows[0].algorithm == "cpplan"
 
 
 def test_curve_never_falls_with_less_memory(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from cpplan.spilling.stays import find_stays
 
 
 @pytest.mark.parametrize("direct", [False, True])
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_places_are_a_packing_of_the_gaps_kept(seed: int, direct: bool) -> None:
     rng = random.Random(seed)
     program = to_anf(random_spill_graph(rng))
@@ -34,7 +34,7 @@ def test_places_are_a_packing_of_the_gaps_kept(seed: int, direct: bool) -> None:
         return
     align = alignments(program, Residency(), pools[0], problem.names)
     search = AddressSearch(problem, align, pools[0].capacity or 0, seed)
-    deadline = Deadline(0.02, deterministic=True)
+    deadline = Deadline(0.005, deterministic=True)
     placed = search.run([(problem.all_kept(), None)], deadline, 0)
     if placed is None:
         return

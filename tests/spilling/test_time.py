@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.cases import seeds
@@ -89,3 +91,12 @@ def test_time_needs_bandwidths_and_moves() -> None:
         cpplan.solve(chain(), pools=pools, spill=True, objective="time")
     with pytest.raises(InputError, match="needs spill=True"):
         cpplan.solve(chain(), pools=pools, objective="time")
+
+
+def test_wrong_gap_of_a_time_plan_names_the_time(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    solved(chain(), engine=True).save(path)
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "gap": 0.5}))
+    with pytest.raises(InputError, match=r"gap is 0\.5, but time and time_bound make"):
+        Plan.load(path)

@@ -90,6 +90,10 @@ class Placed:
     places: Ints
 
 
+# Gaps kept, and the address wanted for each access, if there is one.
+Start = tuple[Flags, "Ints | None"]
+
+
 @dataclass(slots=True, eq=False)
 class _State:
     """Gaps dropped and goals from which the next changes are made, and the cost."""
@@ -106,7 +110,7 @@ class AddressSearch:
     Parameters
     ----------
     problem
-        The problem; nothing in the fast pool may be unable to move.
+        The problem. Nothing is found if bytes in the fast pool cannot move: they have no address.
     align
         Alignment of each storage in the fast pool, bytes.
     capacity
@@ -145,31 +149,20 @@ class AddressSearch:
         )  # fmt: skip
         return Placed(kept, int(paid), places) if paid < best.paid else best
 
-    def run(
-        self, starts: Sequence[tuple[Flags, Ints | None]], deadline: Deadline, target: int
-    ) -> Placed | None:
+    def place_first(self, starts: Sequence[Start], deadline: Deadline) -> Placed | None:
+        """The best packed choice that some choices lead to without any change."""
+        found = self._begin(starts, deadline)
+        return min((placed for placed, _ in found), key=lambda one: one.paid, default=None)
+
+    def run(self, starts: Sequence[Start], deadline: Deadline, target: int) -> Placed | None:
         """The best packed choice that some choices lead to within the deadline."""
-        if not prepare(ADDRESSES, deadline):
-            return None
         tuning = active()
-        best: Placed | None = None
-        states: list[_State] = []
-        for kept, goals in starts:
-            for power in tuning.address_powers:
-                if deadline.expired():
-                    break
-                deadline.spend(self._work)
-                goal = self._goals(kept) if goals is None else goals.copy()
-                placed = self.place(kept, goal, power)
-                if placed is not None:
-                    goal = np.where(placed.places >= 0, placed.places, goal)
-                    states.append(_State(~placed.kept, goal, power, placed.paid))
-                    if best is None or placed.paid < best.paid:
-                        best = placed
-        if best is None:
+        found = self._begin(starts, deadline)
+        if not found:
             return None
-        states.sort(key=lambda state: state.paid)
-        states = states[: tuning.address_states]
+        found.sort(key=lambda pair: pair[0].paid)
+        best = found[0][0]
+        states = [state for _, state in found[: tuning.address_states]]
         turn = 0
         while best.paid > target and turn < _MOST_TURNS:
             turn += 1
@@ -183,6 +176,23 @@ class AddressSearch:
                 states.sort(key=lambda state: state.paid)
                 states.pop()
         return best
+
+    def _begin(self, starts: Sequence[Start], deadline: Deadline) -> list[tuple[Placed, _State]]:
+        """Packed choices from each start, and states to change."""
+        if self.problem.base.any() or not prepare(ADDRESSES, deadline):
+            return []
+        found = []
+        for kept, goals in starts:
+            for power in active().address_powers:
+                if deadline.expired():
+                    break
+                deadline.spend(self._work)
+                goal = self._goals(kept) if goals is None else goals.copy()
+                placed = self.place(kept, goal, power)
+                if placed is not None:
+                    goal = np.where(placed.places >= 0, placed.places, goal)
+                    found.append((placed, _State(~placed.kept, goal, power, placed.paid)))
+        return found
 
     def _goals(self, kept: Flags) -> Ints:
         """Lowest for what is kept long, highest for what is not."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.model.pool import Pool
-from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
@@ -29,8 +28,8 @@ from cpplan.spilling.heuristics.eviction import drop_cost
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out, places_of
-from cpplan.spilling.problem import Flags, SpillProblem, alignments, spill_problem
-from cpplan.spilling.search.addresses import NAME, AddressSearch
+from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
+from cpplan.spilling.search.addresses import NAME, AddressSearch, Start
 from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repair import repair_choice
 from cpplan.spilling.tuning import active
@@ -138,9 +137,7 @@ class SpillSearch:
     def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Gaps and offsets chosen together, from the best packing and from the cheapest choices."""
         problem, tuning = self.problem, active()
-        if problem.base.any():  # bytes without an address
-            return
-        starts: list[tuple[Flags, Ints | None]] = []
+        starts: list[Start] = []
         if self.choice is not None and self.layout is not None:
             kept = self.choice.kept
             starts.append((kept, places_of(self.layout, problem, kept, self.program.graph)))
