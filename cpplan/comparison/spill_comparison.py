@@ -203,7 +203,7 @@ class _Judge:
         return int(self.bytes.paid(kept).sum())
 
     def value(self, row: SpillBaseline) -> int | float | None:
-        """What is minimised: cycles, or bytes moved."""
+        """Cycles of a row, or bytes moved, as they are minimised."""
         return row.time if self.timed else row.moved
 
     def rated(self, row: SpillBaseline) -> SpillBaseline:
@@ -363,7 +363,7 @@ def spill_curve(
 
 
 def _consistent(plans: Sequence[tuple[int, Plan, Rules]]) -> list[CurvePoint]:
-    """Points of which none of a larger capacity is worse, and none of a smaller has a lower bound.
+    """Points that get no worse with more capacity, with bounds that get no lower with less.
 
     A plan fits into every larger capacity, too.
     """
@@ -397,14 +397,14 @@ def _consistent(plans: Sequence[tuple[int, Plan, Rules]]) -> list[CurvePoint]:
 
 
 def _value(plan: Plan) -> tuple[int | float | None, int | float | None]:
-    """What a plan minimises, cycles or bytes moved, and its bound."""
+    """Cycles or bytes moved, as a plan minimises them, and their bound."""
     if plan.time_bound is not None:
         return plan.time, plan.time_bound
     return plan.moved_bytes, plan.moved_bytes_bound
 
 
 def _by_rules(problem: SpillProblem, cost: int | float) -> Rules:
-    """What each eviction rule pays, by name, with the cost of the ops where time is minimised."""
+    """Cost of the moves of each eviction rule, by name, and of the ops where time is minimised."""
     found: Rules = {}
     for name in heuristics.names():
         kept = heuristics.get(name)(problem, Deadline(math.inf))
