@@ -162,13 +162,45 @@ class SplitSearch:
             return best
         within = [found for found in self.divisions(deadline) if found.cost <= most]
         trials = deadline.share(tuned(SplittingTuning).trials_share)
+        tried: list[Split] = []
         for split in chain(
             self._trials(within, most, trials, self._value(best)), self._elements(trials)
         ):
-            if split.cost <= most and self._rank(split) < self._rank(best):
+            if split.cost > most:
+                continue
+            if self._rank(split) < self._rank(best):
                 best = split
             if self._value(best) <= self.least.bytes:
-                break
+                return best
+            tried.append(split)
+            self._keep_promising(tried)
+        return self._best_packed_again(best, tried, deadline)
+
+    def _keep_promising(self, tried: list[Split]) -> None:
+        """Keep the most promising plans, over all and within each cost of the grid."""
+        tuning = tuned(SplittingTuning)
+        tried.sort(key=self._promise)
+        kept = tried[: tuning.most_packed_again]
+        for level in tuning.cost_levels:
+            limit = level * self.base * (1 + _ROUNDING)
+            kept += [split for split in tried if split.cost <= limit][:1]
+        tried[:] = [split for split in tried if any(split is other for other in kept)]
+
+    def _promise(self, split: Split) -> int:
+        """Twice the value halfway between a plan's own and that of its bound."""
+        return self._value(split) + self._floor(split)
+
+    def _floor(self, split: Split) -> int:
+        """Value that no packing of a plan's program is below."""
+        return self._value(split) - split.packed.peak + split.packed.bound.value
+
+    def _best_packed_again(self, best: Split, tried: list[Split], deadline: Deadline) -> Split:
+        """The best plan after packing promising ones again, and the best in the time left."""
+        share = tuned(SplittingTuning).again_share
+        for split in tried:
+            if self._floor(split) < self._value(best):
+                found = self._packed_again(split, deadline.share(share))
+                best = min(best, found, key=self._rank)
         return self._packed_again(best, deadline)
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:

@@ -44,7 +44,10 @@ class SplittingTuning:
     cost_levels
         Costs, as multiples of that of running every op once, within which pieces are the fewest.
     trials_share
-        Of the time left, for plans by heuristics alone; in the rest the best is packed again.
+        Of the time left, for plans by heuristics alone.
+    most_packed_again, again_share
+        Plans that are packed again besides the best of each cost level, and the share of the time
+        left for each.
     once_share
         Of the time left, if pieces may run again, for those that run once, and then for those whose
         halos do.
@@ -76,7 +79,9 @@ class SplittingTuning:
     cost_levels: tuple[float, ...] = (
         1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.07, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 3.0
     )  # fmt: skip
-    trials_share: float = 0.7
+    trials_share: float = 0.6
+    most_packed_again: int = 6
+    again_share: float = 0.25
     once_share: float = 0.4
     whole_again_share: float = 0.3
     limit_share: float = 0.35
