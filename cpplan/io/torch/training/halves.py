@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from cpplan.io.torch.training.joint_graph import (
     is_training_batch_norm,
     tangents_of,
 )
+from cpplan.io.torch.training.redrawing import write_draw, write_redraw
 
 _WITHOUT_STATISTICS = torch.ops.aten._native_batch_norm_legit.no_stats
 
@@ -79,6 +81,9 @@ class _Writer:
         # Of nodes that are no views, the newest copy; of what the forward pass returns, the kept.
         self.newest: dict[Node, Node] = {}
         self.held: dict[Node, Node] = {}
+        # Of random ops that run again, the generator's state before the first run.
+        self.drawn_from: dict[Node, Node] = {}
+        self.redrawn: set[Node] = set()
         self.views: dict[tuple[Node, bool, tuple[Node, ...]], Node] = {}
         self.first_half: set[Node] = set()
         self.crossing: dict[Node, None] = {}
@@ -96,6 +101,8 @@ class _Writer:
     def write(self, order: Sequence[str]) -> GraphModule:
         joint, module = self.joint, self.joint.module
         tangents = set(tangents_of(module))
+        runs = Counter(order)
+        self.redrawn = {node for node in joint.states.values() if runs[node.name] > 1}
         for node in module.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self._add(node, self.graph.node_copy(node))
@@ -108,7 +115,7 @@ class _Writer:
                 self.second = True
             elif name in joint.kept:
                 self.held[joint.kept[name]] = self.newest[joint.kept[name]]
-            else:
+            elif name not in joint.states:
                 self._write(joint.nodes[name])
             self._write_ready()
         if not self.second:
@@ -130,11 +137,32 @@ class _Writer:
             )
             copied.meta = {**node.meta, "val": tuple(node.meta["val"][:3])}
             parts = [part for part in parts if part.args[1] < 3]
+        elif node in self.redrawn:
+            copied = self._draw(node)
         else:
             copied = self.graph.node_copy(node, lambda given: self._read(given, node))
         self._add(node, copied)
         for part in parts:
             self._add(part, self.graph.node_copy(part, lambda given: self.newest[given]))
+
+    def _draw(self, node: Node) -> Node:
+        """Write a random op whose results are drawn several times."""
+
+        def read(given: Node) -> Node:
+            return self._read(given, node)
+
+        if node in self.drawn_from:
+            return write_redraw(self.graph, node, self._state_of(node), read)
+        drawn, state = write_draw(self.graph, node, read)
+        self.drawn_from[node] = state
+        self.first_half.add(state)
+        return drawn
+
+    def _state_of(self, node: Node) -> Node:
+        state = self.drawn_from[node]
+        if self.second:
+            self.crossing[state] = None
+        return state
 
     def _add(self, node: Node, copied: Node) -> None:
         self.newest[node] = copied

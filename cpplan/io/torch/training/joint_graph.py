@@ -9,13 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
+from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import arg_tree_leaves
 
 from cpplan.io.torch.nodes import names_in
 from cpplan.io.torch.sources import open_source
 from cpplan.io.torch.training.checkpoint_tags import AGAIN, is_saved, repeat_checkpointed
+from cpplan.io.torch.training.redrawing import STATE, may_redraw, state_bytes, writes
 from cpplan.io.torch.training.work import Work, work_of
 from cpplan.io.torch.translation import Translation, translate
 from cpplan.io.torch.values import flatten, is_dense
@@ -59,6 +60,9 @@ class JointGraph:
         For every node with several results, the nodes that pick them.
     kept
         For every op of kind :data:`KEEP`, the node whose value it keeps.
+    states
+        For every op of kind ``STATE``, the node that draws from the generator in that state; it may
+        run again from it.
     forward, backward
         What the two halves return; ``None`` and numbers included.
     resident
@@ -72,6 +76,7 @@ class JointGraph:
     nodes: Mapping[str, Node]
     views: frozenset[Node]
     kept: Mapping[str, Node]
+    states: Mapping[str, Node]
     forward: tuple[Any, ...]
     backward: tuple[Any, ...]
     resident: int
@@ -241,6 +246,7 @@ class _Preparation:
         scratch: Mapping[str, int],
     ):
         self.scratch = scratch
+        self._writes = any(writes(node) for node in module.graph.nodes)
         self.module, self.graph, self.nodes, self.names = (
             module, found.graph, found.nodes, found.names,
         )  # fmt: skip
@@ -252,6 +258,7 @@ class _Preparation:
         self.dependent = depending_on(module, tangents_of(module))
         self.tensors = {t.name: t for t in self.graph.tensors if self.graph.is_storage(t.name)}
         self.kept: dict[str, Node] = {}
+        self.states: dict[str, Node] = {}
         draws = [op.name for op in found.graph.ops if op.sequence is not None]
         self.drawn_before = {name: (before,) for before, name in pairwise(draws)}
 
@@ -264,6 +271,7 @@ class _Preparation:
         ops = {op.name: self._without_views(op, views) for op in self.graph.ops
                if op.name not in views}  # fmt: skip
         if self.dependent:
+            self._add_states(ops)
             self._add_turn(ops)
         graph = Graph(self.graph.name, tuple(self.tensors.values()), tuple(_in_order(ops)))
         resident = sum(t.nbytes for t in graph.tensors if t.kind == "constant")
@@ -273,6 +281,7 @@ class _Preparation:
             self.nodes,
             frozenset(self.nodes[name] for name in views),
             self.kept,
+            self.states,
             self.forward,
             self.backward,
             resident,
@@ -280,11 +289,9 @@ class _Preparation:
         )
 
     def _only_views(self, op: Op) -> bool:
-        target = self.nodes[op.name].target
-        writes = isinstance(target, OpOverload) and target._schema.is_mutable
         return (
             bool(op.outputs)
-            and not (writes or op.workspaces)
+            and not (writes(self.nodes[op.name]) or op.workspaces)
             and not any(self.graph.is_storage(name) for name in op.outputs)
         )
 
@@ -340,9 +347,33 @@ class _Preparation:
         read = {producer[self.root[n]].name for n in op.inputs if self.root[n] in producer}
         return [name for name in found if name not in read and name != op.name]
 
+    def _add_states(self, ops: dict[str, Op]) -> None:
+        """Let large random results of the first half be drawn again, from the generator's state.
+
+        The state is noted after all earlier draws, and before the op's first run; later draws wait
+        for that one.
+        """
+        for name, op in list(ops.items()):
+            node = self.nodes[name]
+            made = sum(self.tensors[each].nbytes for each in op.outputs)
+            if self._is_second(name) or op.sequence is None or not may_redraw(node, made):
+                continue
+            if self._writes or is_saved(node):
+                continue
+            state = f"{name}.{STATE}"
+            self.tensors[state] = Tensor(state, state_bytes())
+            ops[state] = Op(
+                state, STATE, (), (state,),
+                cost=0, recomputable=False, sequence=op.sequence, after=op.after,
+            )  # fmt: skip
+            ops[name] = replace(
+                op, inputs=(*op.inputs, state), sequence=None, recomputable=bool(op.outputs)
+            )
+            self.states[state] = node
+
     def _add_turn(self, ops: dict[str, Op]) -> None:
         """Add the turn, and keep what the forward pass returns until it."""
-        first = [name for name in ops if not self._is_second(name)]
+        first = [name for name in ops if name not in self.states and not self._is_second(name)]
         returned = {
             self.root[name]
             for node in self.forward
@@ -360,13 +391,15 @@ class _Preparation:
             for name in names_in(self.names.get(node))
         }
         waits = []
+        redrawn = set(self.states.values())
         for name in first:
             op = ops[name]
             spoilt = not changed.isdisjoint(op.inputs)
             spoilt = spoilt and not is_training_batch_norm(self.nodes[name])
             if spoilt:
                 ops[name] = replace(op, recomputable=False)
-            if spoilt or op.sequence is not None or not op.outputs:
+            draws = op.sequence is not None or self.nodes[name] in redrawn
+            if spoilt or draws or not op.outputs:
                 waits.append(name)
         tangents = tuple(
             name

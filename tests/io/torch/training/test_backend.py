@@ -145,6 +145,33 @@ def test_flops_as_cost_lower_the_peak_and_repeat_no_product():
     assert not any(formula_of(report.joint.nodes[name].target) for name in repeated)
 
 
+class Noisy(nn.Module):
+    """Random numbers of all kinds: masks, noise that reads nothing, and few of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two, self.three = nn.Linear(32, 256), nn.Linear(256, 256), nn.Linear(256, 4)
+
+    def forward(self, x):
+        x = nn.functional.dropout(torch.sigmoid(self.one(x)), 0.3)
+        x = x * torch.rand(256, 256) * torch.rand(3).sum()
+        x = torch.tanh(self.two(x)) * torch.bernoulli(torch.full((256, 256), 0.5))
+        return self.three(nn.functional.dropout(torch.exp(x), 0.2)).square().mean()
+
+
+def test_random_numbers_are_drawn_again_from_the_same_state():
+    inputs = (torch.randn(256, 32),)
+    report = compare(Noisy(), inputs)
+    least = report.schedule.least
+    torch._dynamo.reset()
+    limit = least + (report.predicted_peak - least) // 2
+    report = compare(Noisy(), inputs, memory_limit=limit, time_limit=3)
+    order, states = report.schedule.order, report.joint.states
+    assert len(states) == 4  # that of the few numbers is not worth noting
+    assert any(order.count(node.name) > 1 for node in states.values())
+    assert report.measured_peak == pytest.approx(report.predicted_peak, rel=0.02)
+
+
 class Tied(nn.Module):
     """Embedding and output share their weight; two results are returned."""
 
