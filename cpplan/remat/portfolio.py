@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.model.costs import sum_costs
+from cpplan.ordering import heuristics as order_rules
 from cpplan.ordering.solve import search_order
 from cpplan.remat.bound_names import CHAIN, CUTS, REACH
 from cpplan.remat.cut_bounds import cut_bound
@@ -23,7 +24,7 @@ from cpplan.remat.footprint import Footprint
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.starts import first_schedule
+from cpplan.remat.heuristics.starts import first_schedules
 from cpplan.remat.known_schedules import KnownSchedules, better
 from cpplan.remat.live_limits import Halving
 from cpplan.remat.reach import reach_bound
@@ -34,7 +35,7 @@ from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
-from cpplan.runtime.deadline import TimeUpError
+from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 class ScheduleSearch:
@@ -60,7 +61,11 @@ class ScheduleSearch:
         self._order_target: float = math.inf if joint else 0
         # So large a bound was looked for among ways to reach a unit.
         self._reach_target: float = 0
-        self._starts: dict[int, RematOutcome] = {}
+        # Limit -> schedules made for it, the best of each order, the best first.
+        self._starts: dict[int, list[RematOutcome]] = {}
+        # Limits for which local search has begun from several starts.
+        self._walked: set[int] = set()
+        self._constructed: list[tuple[int, ...]] | None = None
         self._descents: dict[float, Descent] = {}
         self._turns = 0
         costs = np.array(problem.cost, np.float64)
@@ -182,11 +187,27 @@ class ScheduleSearch:
     def start(self, limit: int, budget: Budget) -> RematOutcome:
         """The best schedule by eviction and checkpoints from known orders, made once a limit."""
         if limit not in self._starts:
-            orders = [o for o in self._orders if self.joint or o == self.given]
-            made = first_schedule(self.problem, limit, orders, budget.deadline)
-            self._starts[limit] = self.known.measure(*made)
-            self.known.add(self._starts[limit])
-        return self._starts[limit]
+            orders = [self.given]
+            if self.joint:
+                orders = [*self._orders, *self._construct_orders(budget.deadline)]
+            made = first_schedules(self.problem, limit, orders, budget.deadline)
+            self._starts[limit] = [self.known.measure(*start) for start in made]
+            self.known.add(self._starts[limit][0])
+        return self._starts[limit][0]
+
+    def _construct_orders(self, deadline: Deadline) -> list[tuple[int, ...]]:
+        """Orders by all rules.
+
+        Which of them is best without repetitions says little of what is left to drop: all are
+        starts.
+        """
+        if self._constructed is None:
+            self._constructed = []
+            with suppress(TimeUpError):
+                for name in order_rules.names():
+                    order = order_rules.get(name)(self.problem.ordering, deadline)
+                    self._constructed.append(tuple(order.tolist()))
+        return self._constructed
 
     def lower(self, limit: int, budget: Budget) -> RematOutcome:
         """The best known for a limit after dropping values from it: quick if it is near."""
@@ -259,8 +280,9 @@ class ScheduleSearch:
     def _search(self, limit: int, target: int | float, budget: Budget) -> None:
         """Search locally from the best schedule, first from those found for another limit.
 
-        Where costs differ much, the search first counts runs instead: repetitions far cheaper than
-        the mean would all look alike.
+        The first time, the best starts from other orders have their turns, too: the one that is
+        cheapest at once need not be when it has been improved. Where costs differ much, a turn
+        counts runs instead: repetitions far cheaper than the mean would all look alike.
         """
         known = self.known
         best = known.best(limit)
@@ -269,10 +291,15 @@ class ScheduleSearch:
             for o in known.outcomes
             if o.cost < best.cost and o.peak <= active().start_near * limit
         ]
-        begins = [*sorted(near, key=better(limit))[:1], best]
-        turns = [(begin, False) for begin in begins]
+        turns: list[tuple[RematOutcome | None, bool]] = []
+        if limit not in self._walked:
+            self._walked.add(limit)
+            turns += [(start, False) for start in self._starts.get(limit, [])[1 : active().walks]]
+        if best.peak > limit:
+            turns += [(begin, False) for begin in sorted(near, key=better(limit))[:1]]
         if self._skewed:
-            turns.insert(-1, (best, True))
+            turns.append((None, True))
+        turns.append((None, False))
         for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
             best, problem = known.best(limit), self.problem
             if count:
@@ -280,7 +307,7 @@ class ScheduleSearch:
             found = search_schedules(
                 problem,
                 limit,
-                (best if best.peak <= limit else begin).schedule,
+                (begin or best).schedule,
                 budget.share(1 / left).reseeded(self._turns),
                 target_cost=0 if count else max(target, best.bound),
                 joint=self.joint,

@@ -84,6 +84,8 @@ class RematTuning:
         Limits tried for a start of least peak.
     start_near
         Live bytes of a start, as a multiple of the limit, that may be brought below it.
+    walks
+        Starts, each from another order, from which local search begins for a limit.
     skewed
         Cost of the dearest op, as a multiple of the median one, above which costs are skewed.
     cp_sat_units
@@ -160,6 +162,7 @@ class RematTuning:
     windows_share: float = 0.5
     halvings: int = 8
     start_near: float = 1.15
+    walks: int = 3
     skewed: float = 30.0
     cp_sat_units: int = 80
     single_cut_share: float = 0.3

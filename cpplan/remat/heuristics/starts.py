@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from cpplan.model.problem import Ints
 from cpplan.remat.heuristics.checkpoints import checkpoint
@@ -13,16 +14,23 @@ from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
-def first_schedule(
+class Start(NamedTuple):
+    """A schedule, and the name of the heuristic that made it."""
+
+    schedule: tuple[int, ...]
+    name: str
+
+
+def first_schedules(
     problem: RematProblem,
     limit: int,
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
-) -> tuple[tuple[int, ...], str]:
-    """The cheapest schedule within ``limit`` bytes, and the name of the heuristic that made it.
+) -> list[Start]:
+    """The best schedule made from each order, the cheapest within ``limit`` bytes first.
 
-    If none fits, it is the schedule of least peak. Each order is a candidate itself. When the
-    deadline passes, the best one made so far is returned.
+    Those that do not fit follow by their peak. Each order is a candidate itself. When the deadline
+    passes, those made so far are returned.
 
     Parameters
     ----------
@@ -41,34 +49,32 @@ def first_schedule(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> first_schedule(problem, 12, [range(4)], Deadline(10))
-    ((0, 1, 2, 0, 3), 'greedy dropping')
+    >>> first_schedules(problem, 12, [range(4)], Deadline(10))
+    [Start(schedule=(0, 1, 2, 0, 3), name='greedy dropping')]
     """
-    tried = [tuple(int(unit) for unit in order) for order in orders]
-    found = [(order, "order") for order in tried]
+    tried = list(dict.fromkeys(tuple(int(unit) for unit in order) for order in orders))
+    made = [[Start(order, "order")] for order in tried]
     try:
-        for order in tried:
+        for order, found in zip(tried, made, strict=True):
             if problem.peak(order) > limit:
-                found.append((drop(problem, order, limit, deadline), DROPPING))
+                found.append(Start(drop(problem, order, limit, deadline), DROPPING))
                 schedule = checkpoint(problem, limit, deadline, order)
                 if schedule is not None:
-                    found.append((schedule, "chen"))
-        if all(problem.peak(schedule) > limit for schedule, _ in found):
+                    found.append(Start(schedule, "chen"))
+        if all(problem.peak(start.schedule) > limit for found in made for start in found):
             evictions = Evictions(problem)
-            for order in tried:
+            for order, found in zip(tried, made, strict=True):
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
                     schedule = evictions.run(order, limit, rule, deadline)
                     if schedule is not None:
-                        found.append((schedule, name))
+                        found.append(Start(schedule, name))
     except TimeUpError:
         pass  # what was made until then stands
-    return min(found, key=lambda made: _rank(problem, made[0], limit))
 
+    def rank(start: Start) -> tuple[int, int | float, int]:
+        """Sort key of a start: bytes beyond the limit, then cost, then peak."""
+        peak = problem.peak(start.schedule)
+        return max(peak - limit, 0), problem.total_cost(start.schedule), peak
 
-def _rank(
-    problem: RematProblem, schedule: tuple[int, ...], limit: int
-) -> tuple[int, int | float, int]:
-    """Sort key of a schedule: bytes beyond the limit, then cost, then peak."""
-    peak = problem.peak(schedule)
-    return max(peak - limit, 0), problem.total_cost(schedule), peak
+    return sorted((min(found, key=rank) for found in made), key=rank)
