@@ -228,7 +228,7 @@ class Region:
         return self._cascades[style.inner].run(style, strips, runs)
 
     def strips(self, outer: str | None, count: int) -> Strips | None:
-        """Strips along an axis of the last op, or one; ``None`` if it has too few steps."""
+        """``count`` strips along an axis of the last op, or ``None`` if it has fewer steps."""
         key = outer, count if outer is not None else 1
         if key not in self._strips:
             if outer not in self._makers:

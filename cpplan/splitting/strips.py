@@ -75,7 +75,7 @@ class StripMaker:
             self._accesses = [self._find_accesses(family, m) for m in range(len(region.storages))]
 
     def make(self, count: int) -> Strips | None:
-        """Strips of this number; ``None`` if the last op has too few steps."""
+        """Strips, ``count`` of them; ``None`` if the last op has too few steps."""
         steps = None
         cost = float(self._costs.sum())
         if self._family is not None:
@@ -130,14 +130,16 @@ class StripMaker:
         region, problem, axis = self._region, self._region.problem, family.axes[k]
         found: list[_Edge] = []
         for name in region.ops[k].outputs:
-            for user, tensor in region.readers[region.local[problem.storage(name)]]:
-                window, mine = region.window(family, user, tensor), region.window(family, k, name)
+            storage = problem.storage(name)
+            for user, tensor in region.readers[region.local[storage]]:
+                window = region.window(family, user, tensor, storage)
+                mine = region.window(family, k, name, storage)
                 reading = family.axes[user]
                 if axis is None or axis.accumulates or window is None or mine is None:
                     return None
                 if reading is None:
                     return None
-                low, high = problem.intervals(window, reading)
+                low, high = problem.intervals_of(storage, window, reading)
                 made = None if problem.is_identity(mine) else problem.intervals(mine, axis)
                 found.append(_Edge(user, low, high, made))
         return found
@@ -203,12 +205,13 @@ class StripMaker:
         region, problem = self._region, self._region.problem
         if m not in family.at:
             return None
-        name = problem.names[region.storages[m]]
+        storage = region.storages[m]
+        name = problem.names[storage]
         users = region.readers[m] if region.writers[m] < 0 else [(region.writers[m], name)]
         found = []
         for k, tensor in users:
-            window, axis = region.window(family, k, tensor), family.axes[k]
+            window, axis = region.window(family, k, tensor, storage), family.axes[k]
             if window is None or axis is None:
                 return None
-            found.append(_Access(k, *problem.intervals(window, axis)))
+            found.append(_Access(k, *problem.intervals_of(storage, window, axis)))
         return problem.extent(name, family.at[m]), found
