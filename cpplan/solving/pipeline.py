@@ -35,6 +35,7 @@ from cpplan.verification.verifier import copied_with_moves, verify
 
 if TYPE_CHECKING:
     from cpplan.spilling.outcome import Spilled
+    from cpplan.spilling.recomputing import Start
     from cpplan.splitting.solve import Split
 
 # How the message of a plan begins whose run left a gap and time, and its reason if no other is.
@@ -343,8 +344,10 @@ def _moves_less(one: Spilled, other: Spilled) -> bool:
     return one.choice.paid < other.choice.paid
 
 
-def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[tuple[str, ...]]:
+def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[Start]:
     """Schedules that run ops again to fit into the fast pool, or into more bytes than that."""
+    from cpplan.spilling.recomputing import Start
+
     tuning = budget.tuned(SolvingTuning)
     residency = choose_residency(request.inputs, request.outputs, request.constants)
     assert request.pools is not None
@@ -366,9 +369,12 @@ def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[t
         )
         part = tuning.spill_schedule_share if level else tuning.spill_first_share
         share = budget.share(part)
-        found = _make_run(program, alone, share).rematerialize(program)
-        if isinstance(found.packed.source, Program):
-            yield found.packed.source.names
+        packed = _make_run(program, alone, share).rematerialize(program).packed
+        if isinstance(packed.source, Program):
+            places: dict[str, int] = {}
+            if packed.peak <= capacity:
+                places = dict(zip(packed.problem.names, packed.offsets.tolist(), strict=True))
+            yield Start(packed.source.names, places)
 
 
 def start_run(source: Program | Problem, request: Request) -> Run:

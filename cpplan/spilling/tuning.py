@@ -57,6 +57,8 @@ class SpillingTuning:
         Turns of hill climbing at most.
     given_share
         Of the time, for the given order, if orders are searched.
+    alone_share
+        Of the time, for moves alone at the given order, if ops may run again.
     schedules_planned
         Schedules in which ops run again for which moves are planned at first.
     rules_share
@@ -90,6 +92,7 @@ class SpillingTuning:
     climb_share: float = 0.5
     climb_turns: int = 200
     given_share: float = 0.25
+    alone_share: float = 0.2
     schedules_planned: int = 3
     rules_share: float = 0.2
     hiding_share: float = 0.15

@@ -13,6 +13,10 @@ from support.spill_oracle import random_spill_case
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Tensor
 from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.runtime.budget import make_budget
+from cpplan.spilling.recomputing import Start, spill_or_recompute
 
 SPEED = {"read_bandwidth": 1, "write_bandwidth": 1}
 
@@ -66,6 +70,37 @@ def test_a_plan_with_runs_and_moves_is_checked_and_survives_json(tmp_path) -> No
     ):
         with pytest.raises(VerificationError):
             cpplan.verify(graph, replace(plan, **changed))
+
+
+def test_a_plan_in_which_nothing_moves_keeps_its_offsets() -> None:
+    graph, schedule = late_reader(4), ("f", "g", "h", "f", "k")
+    # Neither side is where packing by itself puts them.
+    places = {"x": 16, "a": 8, "b": 0, "c": 8, "a~1": 0}
+    pools = Pool("fast", 18), Pool("slow", **SPEED)
+    start, budget = Start(schedule, places), make_budget(5, deterministic=True)
+    found = spill_or_recompute(to_anf(graph), Residency(), pools, budget, schedules=[start])
+    assert found.layout is not None
+    names, offsets = found.layout.problem.names, found.layout.offset.tolist()
+    assert dict(zip(names, offsets, strict=True)) == places
+    assert found.choice is not None
+    assert found.choice.paid == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(8, 6000))
+def test_both_together_take_no_longer_than_recomputation_alone(seed: int) -> None:
+    case = random_spill_case(seed)
+    rng = random.Random(seed)
+    ops = tuple(replace(op, cost=rng.choice([1, 5, 20])) for op in case.graph.ops)
+    graph = Graph("random", case.graph.tensors, ops)
+    fast = case.pools[0]
+    options = {"in_place": True, "time_limit": 10, "deterministic": True, "remat": True}
+    alone = cpplan.solve(graph, memory_limit=fast.capacity, order="given", **options)
+    if alone.offset is None:
+        return
+    pools = [fast, Pool("slow", **SPEED)]
+    both = cpplan.solve(graph, pools=pools, spill=True, objective="time", **options)
+    assert both.time <= alone.cost
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ until a packing fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -84,6 +84,8 @@ class SpillSearch:
         self.margin = active().margins[0]
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
+        # Offsets of buffers in a plan in which nothing moves, by name.
+        self.known: Mapping[str, int] = {}
         self.report = report
 
     @property
@@ -103,6 +105,7 @@ class SpillSearch:
         if (problem.load(problem.all_kept()) <= problem.capacity).all():
             everything = make_choice(self.problem, problem.all_kept(), "everything kept")
             if everything.paid == 0:
+                self._place_known(everything, budget)
                 self._place(everything, budget.share(tuning.still_share))
         if not self.done:
             self._search(budget)
@@ -259,6 +262,19 @@ class SpillSearch:
             if problem.gap_fixed[gap] < 0 and not alone and loads.fits_with(gap):
                 loads.keep(gap)
         return make_choice(self.problem, loads.kept, "room prices")
+
+    def _place_known(self, everything: Choice, budget: Budget) -> None:
+        """Take the offsets known of a plan in which nothing moves, if they fit here."""
+        problem, known = self.problem, self.known
+        if not all(name in known for name in problem.names):
+            return
+        rows = np.array([known[name] for name in problem.names], np.int64)
+        layout = lay_out(
+            self.program, self.residency, problem, everything.kept, self.pools, budget,
+            share=self.share, places=rows[problem.access_storage],
+        )  # fmt: skip
+        if layout.fits:
+            self._take(everything, layout)
 
     def _place(self, choice: Choice, budget: Budget, *, quick: bool = False) -> bool:
         """True if the choice could be packed within the budget, and is taken if it is better."""
