@@ -44,12 +44,16 @@ from cpplan.model.errors import InputError
     request_options(
         "remat",
         "spill",
+        "split",
         "memory_limit",
+        "cost_limit",
         "time_limit",
         remat={
             "help": "Let ops run again: baselines of rematerialization within --memory-limit.",
         },
         spill={"help": "Let tensors move between two pools: rules of eviction."},
+        split={"help": "Let ops run in pieces: published rules, at --cost-limit."},
+        cost_limit={"help": "With --split: most work, as a multiple of every op once (1.1)."},
         memory_limit={
             "help": "With --remat: what the arena may need, in bytes (256KiB) or as a share of the "
             "bytes live at once in the given order (60%).",
@@ -62,12 +66,15 @@ def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,
     algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool, spill: bool,
-    memory_limit: int | str | None, json_path: str | None, **options: Any,
+    split: bool, memory_limit: int | str | None, cost_limit: float | None, json_path: str | None,
+    **options: Any,
 ) -> None:  # fmt: skip
     """List the peak of every baseline for MODEL beside cpplan's plan and the bound."""
     check_outputs(model, json_path, {})
     if remat != (memory_limit is not None):
         raise InputError("--remat and --memory-limit belong together: give both or neither")
+    if cost_limit is not None and not split:
+        raise InputError("--cost-limit is for --split")
     import json
     from dataclasses import asdict
 
@@ -75,21 +82,23 @@ def compare(
     from cpplan.comparison.remat_comparison import compare_remat_rows
     from cpplan.comparison.rivals.answer_files import read_answers
     from cpplan.comparison.spill_comparison import compare_spill_rows
+    from cpplan.comparison.split_comparison import compare_split_rows
     from cpplan.io import load
     from cpplan.report.tables import (
         format_comparison,
         format_remat_comparison,
         format_spill_comparison,
+        format_split_comparison,
     )
     from cpplan.runtime.atomic import write_text
 
-    if remat and spill:
-        raise InputError("--remat and --spill are compared with other baselines: give one")
-    _check_names(algorithms, remat=remat, spill=spill)
-    if (remat or spill) and answer_paths:
+    if remat + spill + split > 1:
+        raise InputError("--remat, --spill and --split are compared with other baselines: give one")
+    _check_names(algorithms, remat=remat, spill=spill, split=split)
+    if (remat or spill or split) and answer_paths:
         raise InputError(
-            "--answers are of planners that run no op twice and move nothing: not with --remat or "
-            "--spill"
+            "--answers are of planners that run no op twice, move nothing and split nothing: not "
+            "with --remat, --spill or --split"
         )
     options["algorithms"] = algorithms or None
     answers = [answer for path in answer_paths for answer in read_answers(path)]
@@ -108,6 +117,11 @@ def compare(
             placers = _placers()
             moved = compare_spill_rows(source, placers=placers, **options)  # type: ignore[arg-type]
             table, rows = format_spill_comparison(moved), [asdict(row) for row in moved]
+        elif split:
+            if cost_limit is not None:
+                options["cost_limit"] = cost_limit
+            cut = compare_split_rows(source, **options)  # type: ignore[arg-type]
+            table, rows = format_split_comparison(cut), [asdict(row) for row in cut]
         else:
             packed = compare_rows(source, answers=answers, **options)
             table, rows = format_comparison(packed), [asdict(row) for row in packed]
@@ -131,14 +145,17 @@ def _placers() -> dict[str, Any]:
     return {"executorch banked_greedy": banked_greedy}
 
 
-def _check_names(algorithms: tuple[str, ...], *, remat: bool, spill: bool) -> None:
+def _check_names(algorithms: tuple[str, ...], *, remat: bool, spill: bool, split: bool) -> None:
     from cpplan.packing import heuristics
     from cpplan.remat import heuristics as baselines
     from cpplan.spilling import heuristics as evictions
+    from cpplan.splitting import heuristics as rules
 
     for name in algorithms:
         if spill:
             evictions.get(name)
+        elif split:
+            rules.get(name)
         elif remat:
             baselines.get(name)
         else:

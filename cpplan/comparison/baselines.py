@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from cpplan.comparison.remat_comparison import RematBaseline
     from cpplan.comparison.spill_comparison import SpillBaseline
+    from cpplan.comparison.split_comparison import SplitBaseline
     from cpplan.program.anf import Program
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ def compare(
     time_limit: float = 10.0,
     remat: bool = False,
     spill: bool = False,
+    split: bool = False,
     answers: Iterable[Answer] = (),
     **options: Any,
 ) -> pandas.DataFrame:
@@ -93,8 +95,8 @@ def compare(
     source
         The model or problem to plan.
     algorithms
-        Names of heuristics, or with ``remat`` of :mod:`cpplan.remat.heuristics`; all registered
-        ones if left out.
+        Names of heuristics, or with ``remat``, ``spill`` or ``split`` of the rules of that room,
+        as :mod:`cpplan.remat.heuristics`; all registered ones if left out.
     time_limit
         Seconds for each row.
     remat
@@ -103,8 +105,11 @@ def compare(
     spill
         True if tensors may move between two ``pools``: eviction rules, the fewest bytes moved
         first. See :func:`cpplan.comparison.spill_comparison.compare_spill_rows`.
+    split
+        True if ops may run in pieces: published rules at a ``cost_limit``. See
+        :func:`cpplan.comparison.split_comparison.compare_split_rows`.
     answers
-        Further answers of other planners to this model (not with ``remat`` or ``spill``).
+        Further answers of other planners to this model (for packing alone).
     options
         For ``solve``. Baselines know pools and residency; they use no aliases and keep the order.
         With ``remat``, ``memory_limit`` is a byte count or a share of the bytes that the given
@@ -115,7 +120,7 @@ def compare(
     pandas.DataFrame
         Columns ``algorithm``, ``bytes``, ``ratio`` (to the best bound), ``seconds``, ``status``;
         with ``remat``, ``algorithm``, ``bytes``, ``cost``, ``extra`` (over every op once),
-        ``seconds``, ``status``.
+        ``seconds``, ``status``; with ``split``, ``runs`` and ``copied`` bytes as well.
 
     Raises
     ------
@@ -133,8 +138,11 @@ def compare(
 
     from cpplan.comparison.remat_comparison import compare_remat_rows
     from cpplan.comparison.spill_comparison import compare_spill_rows
+    from cpplan.comparison.split_comparison import compare_split_rows
 
-    rows: Sequence[Baseline | RematBaseline | SpillBaseline]
+    if remat + spill + split > 1:
+        raise InputError("remat, spill and split are compared with other baselines: give one")
+    rows: Sequence[Baseline | RematBaseline | SpillBaseline | SplitBaseline]
     columns: tuple[str, ...] = _COLUMNS
     if remat:
         if tuple(answers):
@@ -148,6 +156,13 @@ def compare(
             raise InputError("spill=True needs a graph: a bare problem has no ops")
         rows = compare_spill_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
         columns = _SPILL_COLUMNS
+    elif split:
+        if tuple(answers):
+            raise InputError("answers are of planners that split nothing: not with split")
+        if isinstance(source, Problem):
+            raise InputError("split=True needs a graph: a bare problem has no ops to split")
+        rows = compare_split_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
+        columns = _SPLIT_COLUMNS
     else:
         options["answers"] = answers
         rows = compare_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
@@ -159,6 +174,7 @@ def compare(
 
 _COLUMNS = ("algorithm", "bytes", "ratio", "seconds", "status")
 _SPILL_COLUMNS = ("algorithm", "moved", "ratio", "seconds", "status")
+_SPLIT_COLUMNS = ("algorithm", "bytes", "ratio", "extra", "runs", "copied", "seconds", "status")
 _REMAT_COLUMNS = ("algorithm", "bytes", "cost", "extra", "seconds", "status")
 
 

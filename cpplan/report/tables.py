@@ -9,6 +9,7 @@ import numpy as np
 from cpplan.comparison.baselines import Baseline
 from cpplan.comparison.remat_comparison import RematBaseline
 from cpplan.comparison.spill_comparison import CurvePoint, SpillBaseline
+from cpplan.comparison.split_comparison import SplitBaseline
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
 from cpplan.model.printable import printable
@@ -85,6 +86,37 @@ def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
     if timed:
         return format_table((header[0], "time", *header[1:]), cells, left=(0, 3, 7))
     return format_table(header, cells, left=(0, 2, 6))
+
+
+def format_split_comparison(rows: Iterable[SplitBaseline]) -> str:
+    """Table of splitting rules with their bytes, extra work, runs, bytes copied and status.
+
+    Examples
+    --------
+    >>> row = SplitBaseline("patches", 24, 1.5, 0.2, 7, 64, 0.001, "feasible")
+    >>> print(format_split_comparison([row]))
+    algorithm  bytes         ratio  extra cost  runs  copied  seconds  status
+    patches       24  24 B  1.5000    +20.000%     7    64 B    0.001  feasible
+    <BLANKLINE>
+    """
+    header = (
+        "algorithm", "bytes", "", "ratio", "extra cost", "runs", "copied", "seconds", "status"
+    )  # fmt: skip
+    cells = [
+        (
+            printable(row.algorithm),
+            "" if row.bytes is None else str(row.bytes),
+            "" if row.bytes is None else format_bytes(row.bytes),
+            "" if row.ratio is None else f"{row.ratio:.4f}",
+            "" if row.extra is None else f"{row.extra:+.3%}",
+            "" if row.runs is None else str(row.runs),
+            "" if row.copied is None else format_bytes(row.copied),
+            f"{row.seconds:.3f}",
+            row.status,
+        )
+        for row in rows
+    ]
+    return format_table(header, cells, left=(0, 2, 8))
 
 
 def _number(value: float | None) -> str:

@@ -32,6 +32,9 @@ class Choice(NamedTuple):
     style: Style
 
 
+Estimates = Callable[[Region, int], Iterator[tuple[Estimate, Style]]]
+"""Styles of a region with their estimates; those of no more than so many bytes are enough."""
+
 _Options = list[tuple[int, Estimate, Style]]
 
 
@@ -74,9 +77,18 @@ class Frontier:
         Ends the search for regions; those of the fewest steps come first.
     enough
         Peak that no plan can be below: what has no more need not be cut.
+    estimates
+        Functions that give a region's styles, in turn; those of all styles if left out.
     """
 
-    def __init__(self, problem: SplitProblem, deadline: Deadline, enough: int = 0):
+    def __init__(
+        self,
+        problem: SplitProblem,
+        deadline: Deadline,
+        enough: int = 0,
+        *,
+        estimates: Sequence[Estimates] | None = None,
+    ):
         tuning = tuned(SplittingTuning)
         self._most_labels = tuning.most_labels
         steps = len(problem.ops)
@@ -94,7 +106,7 @@ class Frontier:
             if max(whole[start:stop]) > enough
         ]
         regions: dict[tuple[int, int], Region] = {}
-        for estimates in (_in_line, _in_tiles, _in_strips, _others):
+        for styles in estimates or (_in_line, _in_tiles, _in_strips, _others):
             # No division with a region of so many bytes is better than the best so far.
             best_so_far = self.divisions()[0].peak
             for start, stop in spans:
@@ -109,7 +121,7 @@ class Frontier:
                 region = regions[start, stop]
                 deadline.spend(tuning.work_per_region)
                 best = max(whole[start:stop])
-                for estimate, style in estimates(region, max(floor, enough)):
+                for estimate, style in styles(region, max(floor, enough)):
                     if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
                         self._options[start].append((stop, estimate, style))
                 region.forget_strips()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise, product
+from typing import NamedTuple
 
 from cpplan.model.axes import Axis
 from cpplan.model.graph import Op
@@ -22,21 +23,44 @@ from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region, Run
 
 
+class RegionRuns(NamedTuple):
+    """A region, the axes of its last op along which it is cut, and its runs in order."""
+
+    region: Region
+    outer: str | None
+    inner: str | None
+    runs: list[Run]
+
+
+def run_choice(problem: SplitProblem, choice: Choice) -> RegionRuns:
+    """The runs of a region in the style that was chosen."""
+    runs: list[Run] = []
+    region = Region(problem, choice.start, choice.stop)
+    region.estimate(choice.style, runs)
+    return RegionRuns(region, choice.style.outer, choice.style.inner, runs)
+
+
 def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGraph, Program]:
     """The graph of pieces, and the program that runs it as the regions say."""
+    return join(problem, (run_choice(problem, choice) for choice in choices))
+
+
+def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph, Program]:
+    """The graph of pieces, and the program of the runs of regions, one after another."""
     runs: list[Run] = []
     styles: dict[int, tuple[str | None, str | None]] = {}
     kept: dict[int, bool] = {}
-    for start, stop, style in choices:
-        region = Region(problem, start, stop)
-        region.estimate(style, runs)
+    for part in parts:
+        region = part.region
+        runs += part.runs
+        families = [
+            None if name is None else region.family(name) for name in (part.outer, part.inner)
+        ]
         for k, op in enumerate(region.ops):
-            outer = None if style.outer is None else region.family(style.outer)
-            inner = None if style.inner is None else region.family(style.inner)
-            along = [None if family is None else family.axes[k] for family in (outer, inner)]
+            along = [None if family is None else family.axes[k] for family in families]
             one, other = (None if axis is None else axis.name for axis in along)
-            styles[start + k] = one, other
-            kept[start + k] = all(
+            styles[region.start + k] = one, other
+            kept[region.start + k] = all(
                 region.kept[region.local[problem.storage(name)]] for name in op.outputs
             )
     ends: dict[int, tuple[set[int], set[int]]] = {}

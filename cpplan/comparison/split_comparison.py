@@ -1,0 +1,183 @@
+"""Comparison of published splitting rules with ``solve``, on one model at one cost limit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.packing.problem import as_program
+from cpplan.program.anf import Program
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.interrupts import noting_interrupts
+from cpplan.solving.pipeline import solve_request
+from cpplan.solving.request import Request
+from cpplan.splitting import heuristics
+from cpplan.splitting.copies import count_copied_bytes
+from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.schedule import join
+from cpplan.verification.verifier import verify
+
+SOLVE = "cpplan"
+# Share of a row's seconds for finding its pieces; the rest is for packing them.
+_RULE_SHARE = 0.6
+# Least seconds for packing.
+_SHORTEST = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SplitBaseline:
+    """One row of a comparison of splitting.
+
+    Attributes
+    ----------
+    algorithm
+        Name of the rule, or ``"cpplan"`` for ``solve``.
+    bytes
+        Peak of the arena, packed and verified, or ``None`` if there is none.
+    ratio
+        ``bytes`` / the bound on every splitting, or ``None``.
+    extra
+        Cost over that of every op once, minus 1 (0.1 is 10 % more), or ``None``.
+    runs
+        Ops run, pieces among them, or ``None``.
+    copied
+        Bytes copied to gather and paste, if kernels need each operand in one part, or ``None``.
+    seconds
+        By the clock, packing included.
+    status
+        ``solve``'s status; a rule is ``optimal`` if it meets the bound, else ``feasible``; ``not
+        split`` if it splits nothing within the cost limit, ``unknown`` if it did not finish in
+        time, or ``invalid`` if the checker rejects its plan.
+    """
+
+    algorithm: str
+    bytes: int | None
+    ratio: float | None
+    extra: float | None
+    runs: int | None
+    copied: int | None
+    seconds: float
+    status: str
+
+
+def compare_split_rows(
+    source: Graph | Program,
+    *,
+    algorithms: Iterable[str] | None = None,
+    time_limit: float = 10.0,
+    cost_limit: float = 1.1,
+    **options: Any,
+) -> list[SplitBaseline]:
+    """Run every splitting rule and ``solve``; one row each, the smallest peak first.
+
+    A rule's pieces are packed as ``solve`` packs its own, in the rule's order, and verified by the
+    same checker. ``solve`` may search for the order of ops, too (``order="search"``).
+
+    Parameters
+    ----------
+    source
+        A graph, or a program that runs every op once.
+    algorithms
+        Names of rules; all registered ones if left out.
+    time_limit
+        Seconds for each row.
+    cost_limit
+        Most cost of all runs, as a multiple of that of every op once.
+    options
+        For ``solve``.
+
+    Raises
+    ------
+    InputError
+        If a rule is not known, or an option is not understood.
+
+    Examples
+    --------
+    >>> from cpplan.model.axes import Axis, Window
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> sizes = {"x": 2, "h": 8, "y": 2}
+    >>> kinds = {"x": "input", "h": "intermediate", "y": "output"}
+    >>> tensors = [Tensor(t, shape=(8, n), dtype="int8", kind=kinds[t]) for t, n in sizes.items()]
+    >>> rows = {a + b: Axis("rows", 8, (Window(a, 0), Window(b, 0))) for a, b in ("xh", "hy")}
+    >>> ops = [Op(n, inputs=(n[0],), outputs=(n[1],), axes=(axis,)) for n, axis in rows.items()]
+    >>> graph = Graph("g", tuple(tensors), tuple(ops))
+    >>> rows = compare_split_rows(graph, algorithms=["cascades", "patches"], time_limit=2)
+    >>> [(row.algorithm, row.bytes, row.status) for row in rows]
+    [('cpplan', 24, 'optimal'), ('cascades', 24, 'optimal'), ('patches', None, 'not split')]
+    """
+    if isinstance(algorithms, str):
+        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
+    chosen = tuple(heuristics.names() if algorithms is None else algorithms)
+    for name in chosen:
+        heuristics.get(name)
+    program = as_program(source)
+    if not isinstance(program, Program):
+        raise InputError("split=True needs a graph: a bare problem has no ops to split")
+    request = Request(split=True, time_limit=time_limit, cost_limit=cost_limit, **options)
+    with noting_interrupts() as interrupted:
+        plan = solve_request(program, request)
+        rows = [_row(SOLVE, plan, plan.runtime or 0.0, plan.status)]
+        rows += [_run(name, program, plan, request) for name in chosen if not interrupted()]
+    return sorted(rows, key=lambda row: (row.bytes is None, row.bytes or 0))
+
+
+def _run(name: str, program: Program, ours: Plan, request: Request) -> SplitBaseline:
+    """The row of one rule."""
+    deadline, start = Deadline(request.time_limit), time.perf_counter()
+
+    def none(status: str) -> SplitBaseline:
+        seconds = time.perf_counter() - start
+        return SplitBaseline(name, None, None, None, None, None, seconds, status)
+
+    problem = SplitProblem(program, ours.residency, frozenset(ours.sharing))
+    base = ours.base_cost or 0
+    most = base * (request.cost_limit or math.inf)
+    try:
+        parts = heuristics.get(name)(problem, most, deadline.share(_RULE_SHARE))
+    except TimeUpError:
+        return none("unknown")
+    if parts is None:
+        return none("not split")
+    found, pieces = join(problem, parts)
+    if not found.cuts:
+        return none("not split")
+    packing = replace(request, split=False, cost_limit=None, order="given")
+    packed = solve_request(pieces, packing.within(max(deadline.remaining(), _SHORTEST)))
+    if packed.offset is None:
+        return none(packed.status)
+    places = {
+        buffer: (int(pool), int(offset))
+        for buffer, pool, offset in zip(packed.buffers, packed.pool, packed.offset, strict=True)
+    }
+    plan = replace(
+        packed,
+        name=ours.name,
+        pieces=found.cuts,
+        base_cost=base,
+        copied_bytes=count_copied_bytes(found, pieces, places),
+        lower_bound=ours.lower_bound,
+        bound_by=ours.bound_by,
+        scope="every splitting",
+        certificate=None,
+        status="optimal" if packed.peak == ours.lower_bound else "feasible",
+    )
+    try:
+        verify(program, plan)
+    except VerificationError:
+        return none("invalid")
+    return _row(name, plan, time.perf_counter() - start, plan.status)
+
+
+def _row(name: str, plan: Plan, seconds: float, status: str) -> SplitBaseline:
+    """The row of a plan."""
+    bound, peak, base = plan.lower_bound, plan.peak, plan.base_cost
+    ratio = peak / bound if peak is not None and bound else None
+    extra = None if plan.cost is None else (plan.cost / base - 1 if base else 0.0)
+    runs = None if plan.offset is None else len(plan.order)
+    return SplitBaseline(name, peak, ratio, extra, runs, plan.copied_bytes, seconds, status)

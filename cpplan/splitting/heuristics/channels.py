@@ -1,0 +1,33 @@
+"""A rule that runs ops in slices of channels, whose products are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cpplan.runtime.budget import tuned
+from cpplan.runtime.deadline import Deadline
+from cpplan.splitting.heuristics.registered import least_peak, register
+from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.region import Estimate, Region, Style
+from cpplan.splitting.schedule import RegionRuns
+from cpplan.splitting.tuning import SplittingTuning
+
+
+@register("channel_slices")
+def channel_slices(
+    problem: SplitProblem, most_cost: float, deadline: Deadline
+) -> list[RegionRuns] | None:
+    """Ops that make channels slice by slice, up to one that adds its products of slices.
+
+    As in FDT (arXiv 2303.17878): no halo, and no more work.
+    """
+
+    def estimates(region: Region, floor: int) -> Iterator[tuple[Estimate, Style]]:
+        for axis in problem.axes(region.ops[-1]).values():
+            for count in tuned(SplittingTuning).strips if axis.accumulates else ():
+                style = Style(axis.name, step=-(-axis.extent // count), longest=axis.extent)
+                found = region.estimate(style)
+                if found is not None:
+                    yield found, style
+
+    return least_peak(problem, estimates, most_cost, deadline)

@@ -1,0 +1,79 @@
+"""Registry of splitting rules by name: each returns how the regions of a program run.
+
+A rule takes a :class:`~cpplan.splitting.problem.SplitProblem`, the most that all runs may cost and
+a :class:`~cpplan.runtime.deadline.Deadline`. It returns
+:class:`~cpplan.splitting.schedule.RegionRuns` that cover all steps in turn, or ``None`` if it
+splits nothing. ``register`` adds one::
+
+    from cpplan.splitting.heuristics import register
+
+    @register("mine")
+    def mine(problem, most_cost, deadline): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cpplan.model.registry import Registry
+from cpplan.runtime.deadline import Deadline
+from cpplan.splitting.frontier import Estimates, Frontier
+from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.schedule import RegionRuns, run_choice
+
+Rule = Callable[[SplitProblem, float, Deadline], "list[RegionRuns] | None"]
+
+_REGISTRY: Registry[Rule] = Registry("a splitting rule", "splitting rule")
+
+
+def register(name: str) -> Callable[[Rule], Rule]:
+    """Register the decorated rule under ``name``.
+
+    Raises
+    ------
+    InputError
+        If the name is taken.
+    """
+
+    def add(rule: Rule) -> Rule:
+        _REGISTRY.add(name, rule)
+        return rule
+
+    return add
+
+
+def unregister(name: str) -> None:
+    """Remove the rule of that name."""
+    _REGISTRY.remove(name)
+
+
+def get(name: str) -> Rule:
+    """The rule of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; lists the known ones.
+    """
+    return _REGISTRY.get(name)
+
+
+def names() -> tuple[str, ...]:
+    """All names, the built-in ones first."""
+    return _REGISTRY.names()
+
+
+def least_peak(
+    problem: SplitProblem, estimates: Estimates, most_cost: float, deadline: Deadline
+) -> list[RegionRuns] | None:
+    """The division of least peak within a cost, by dynamic programming over some styles alone.
+
+    Of several, the one of fewest pieces.
+    """
+    frontier = Frontier(problem, deadline, estimates=(estimates,))
+    fits = [found for found in frontier.divisions() if found.cost <= most_cost]
+    if not fits:
+        return None
+    few = [found for found in frontier.fewest_pieces(fits[-1].peak) if found.cost <= most_cost]
+    best = min(few, key=lambda found: found.pieces, default=fits[-1])
+    return [run_choice(problem, choice) for choice in best.choices]
