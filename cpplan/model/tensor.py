@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpplan.model.dtypes import tensor_bytes
+from cpplan.model.dtypes import BITS, tensor_bytes
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_name, tuple_of
 from cpplan.model.printable import quote
@@ -120,11 +120,10 @@ class Tensor:
         """True if a quick check finds all fields right, as for most tensors."""
         view_of = self.view_of
         return (
-            self.shape is None
-            and self.dtype is None
-            and self.pools is None
+            self.pools is None
             and type(self.size) is type(self.alignment) is int
             and 0 <= self.size < LIMIT
+            and self._has_plain_shape(self.size)
             and 1 <= self.alignment < LIMIT
             and self.kind in KINDS
             and type(self.name) is str
@@ -139,6 +138,19 @@ class Tensor:
                     and 0 <= view_of[1] < LIMIT
                 )
             )
+        )
+
+    def _has_plain_shape(self, size: int) -> bool:
+        """True if there is no shape, or one of whole bytes that fits into the size."""
+        shape, dtype = self.shape, self.dtype
+        if shape is None or type(dtype) is not str:
+            return shape is None and dtype is None
+        bits = BITS.get(dtype, 0)
+        return (
+            type(shape) is tuple
+            and bits >= 8
+            and all(type(extent) is int and extent >= 0 for extent in shape)
+            and math.prod(shape) * bits <= 8 * size
         )
 
     @property

@@ -95,13 +95,17 @@ class _Unrolling:
                 names[name] += f" at run {len(self.ops)}"
                 self.passed_on.append(self._same_bytes(name, number, names[name]))
             self.written.add((name, number))
+        name = self.op_names.copy(op.name, self.times[op.name])
+        self.times[op.name] += 1
+        same = name == op.name and all(old == new for old, new in names.items())
+        if same and not (op.bodies or op.axes):
+            self.ops.append(op)
+            return
         allowed = replace(
             op,
             in_place=tuple(pair for pair in op.in_place if pair[0] not in again),
             placements=tuple(p for p in op.placements if not again & {p.part, p.whole}),
         )
-        name = self.op_names.copy(op.name, self.times[op.name])
-        self.times[op.name] += 1
         self.ops.append(replace(_rename(allowed, names), name=name))
 
     def graph(self) -> Graph:
@@ -154,12 +158,11 @@ class _Unrolling:
             # An empty view is a storage by itself: its base may have fewer copies.
             base = 0 if self.source.is_storage(name) else number
             view_of = self.tensor_names.copy(view_of[0], base), view_of[1]
-        return replace(
-            tensor,
-            name=self.tensor_names.copy(name, number),
-            kind="intermediate" if elsewhere else tensor.kind,
-            view_of=view_of,
-        )
+        new = self.tensor_names.copy(name, number)
+        if new == name and not elsewhere and view_of == tensor.view_of:
+            return tensor
+        kind = "intermediate" if elsewhere else tensor.kind
+        return replace(tensor, name=new, kind=kind, view_of=view_of)
 
     def _same_bytes(self, name: str, number: int, new: str) -> Tensor:
         """A tensor of a new name over the bytes that ``name`` has in a copy."""

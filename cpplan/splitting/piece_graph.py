@@ -366,7 +366,9 @@ class _Splitter:
         """The band of a tensor; of a view, a view of the band of its storage."""
         shape = tuple(stop - start for start, stop in box)
         if tensor.view_of is None:
-            return replace(tensor, name=name, shape=shape, size=None)
+            # Tensors that are cut have whole elements, all of the same bytes.
+            size = tensor.nbytes // math.prod(tensor.shape or ()) * math.prod(shape)
+            return replace(tensor, name=name, shape=shape, size=size)
         return replace(tensor, name=name, shape=shape, **self._within_band(tensor, box))
 
     def _uncut(self, tensor: Tensor) -> Tensor:
