@@ -227,7 +227,7 @@ def ways(
     for part in LLAMA_BUDGETS if llama else BUDGETS:
         for solver in ("dp", "ilp"):
             yield f"{solver} {part}", "", budgeted(part, solver)
-    if llama or name == "gpt2":
+    if llama or name.startswith("gpt2"):
         yield "full checkpointing", "", full
         yield "selective checkpointing", "", selective
     for part in LLAMA_PARTS if llama else PARTS:

@@ -1,7 +1,7 @@
 """Models whose training steps are measured: forward passes that return their loss, with inputs.
 
-Widths are those of the models as published; batches, images and sequences are small enough for a
-machine with little memory.
+Widths are those of the models as published, but for those named thin; batches, images and sequences
+are small enough for a machine with little memory.
 """
 
 from __future__ import annotations
@@ -161,16 +161,26 @@ class Recurrent(nn.Module):
         return functional.cross_entropy(found[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
 
 
+def labelled(batch: int):
+    return torch.randn(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
+
+
 def images(name: str, batch: int):
-    inner = getattr(import_torchvision().models, name)(weights=None)
-    return Images(inner), (torch.randn(batch, 3, 224, 224), torch.randint(0, 1000, (batch,)))
+    return Images(getattr(import_torchvision().models, name)(weights=None)), labelled(batch)
+
+
+def thin_vit():
+    """ViT-B/16 of a quarter of the width, so that values outweigh gradients."""
+    return import_torchvision().models.VisionTransformer(224, 16, 12, 3, 192, 768)
 
 
 MODELS: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "llama8": lambda: (Llama(8), (torch.randint(0, 1024, (1, 1024)),)),
     "llama32": lambda: (Llama(32), (torch.randint(0, 1024, (1, 1024)),)),
     "gpt2": lambda: (Gpt2(), (torch.randint(0, 50257, (4, 128)),)),
+    "gpt2_thin": lambda: (Gpt2(12, 192, 6, 1000, 256), (torch.randint(0, 1000, (2, 256)),)),
     "vit_b_16": lambda: images("vit_b_16", 4),
+    "vit_thin": lambda: (Images(thin_vit()), labelled(4)),
     "resnet50": lambda: images("resnet50", 8),
     "convnext_tiny": lambda: images("convnext_tiny", 4),
     "lstm": lambda: (Recurrent(), (torch.randint(0, 2000, (16, 32)),)),

@@ -1,0 +1,103 @@
+"""The table of measured training steps in the guide, from the rows of the study's CSV file.
+
+python tests/support/training_table.py    # writes the guide's table anew
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROWS = ROOT / "notebooks/09_training.csv"
+PAGE = ROOT / "docs/guide/training.md"
+MODELS = {
+    "llama32": "llama, 32 layers, width 128, 1024 tokens",
+    "gpt2_thin": "GPT-2, width 192, dropout, 2 × 256 tokens",
+    "vit_thin": "ViT of 12 layers, width 192, 4 images",
+    "resnet50": "ResNet-50, 8 images",
+    "convnext_tiny": "ConvNeXt-T, 4 images",
+    "unet": "U-Net, 4 images of 128²",
+    "lstm": "LSTM, 2 layers, 16 × 32 words",
+}
+HEAD = (
+    "model", "asked", "measured", "predicted", "operations repeated",
+    "PyTorch's least peak at no more of them", "its fewest operations at no more bytes",
+    "gradients",
+)  # fmt: skip
+MIB = 1 << 20
+
+
+def table() -> str:
+    """The table as Markdown."""
+    with ROWS.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["peak"]]
+    lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+    for model, name in MODELS.items():
+        ours = [r for r in rows if r["model"] == model and r["way"].startswith("cpplan")]
+        lines += [f"| {name} | {_cells(row, rows)} |" for row in ours]
+    return "\n".join(lines)
+
+
+def _cells(row: dict[str, str], rows: list[dict[str, str]]) -> str:
+    theirs = [
+        other
+        for other in rows
+        if other["model"] == row["model"] and other["way"].startswith(("dp", "ilp"))
+    ]
+    work, peak = float(row["extra_flops"]), int(row["peak"])
+    smallest = min(
+        (other for other in theirs if float(other["extra_flops"]) <= work),
+        key=lambda other: int(other["peak"]),
+        default=None,
+    )
+    cheapest = min(
+        (other for other in theirs if int(other["peak"]) <= peak),
+        key=lambda other: float(other["extra_flops"]),
+        default=None,
+    )
+    return " | ".join(
+        (
+            _asked(row["way"]), f"{peak / MIB:.1f} MiB ({_part(row)})",
+            f"{int(row['predicted']) / MIB:.1f} MiB", f"{work:.1%}",
+            _named(smallest, _part), _named(cheapest, lambda r: f"{float(r['extra_flops']):.1%}"),
+            row["gradients"],
+        )
+    )  # fmt: skip
+
+
+def _named(row: dict[str, str] | None, value: Callable[[dict[str, str]], str]) -> str:
+    if row is None:
+        return "none"
+    differs = ", wrong gradients" if row["gradients"] == "differ" else ""
+    return f"{value(row)} (`{row['way']}`{differs})"
+
+
+def _asked(way: str) -> str:
+    asked = way.removeprefix("cpplan ")
+    if asked == "least":
+        return "least peak, no operation repeated"
+    if asked.startswith("below"):
+        return f"98% of PyTorch's `{asked.removeprefix('below ')}`"
+    return f"{float(asked):.0%}"
+
+
+def _part(row: dict[str, str]) -> str:
+    return f"{int(row['peak']) / int(row['unplanned']):.1%}"
+
+
+def main() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    lines = page.splitlines()
+    held = [k for k, line in enumerate(lines) if line.startswith("| model |")]
+    [first] = held
+    last = first
+    while lines[last].startswith("|"):
+        last += 1
+    lines[first:last] = table().splitlines()
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
