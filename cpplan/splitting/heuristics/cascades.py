@@ -37,7 +37,7 @@ def cascades(
 def fused_stages(
     problem: SplitProblem, most_cost: float, deadline: Deadline
 ) -> list[RegionRuns] | None:
-    """Stages in bands of rows, each of which computes its halo again.
+    """Stages in bands of rows, which compute their halos again.
 
     The plain dynamic program over fused stages; what a stage reads and writes is there whole.
     """

@@ -32,7 +32,7 @@ def writes(node: Node) -> bool:
 
 
 def may_redraw(node: Node, nbytes: int) -> bool:
-    """True for an op that draws from the generator of its device, and so many bytes of results."""
+    """True for an op that draws ``nbytes`` of results from the generator of its device."""
     target = node.target
     return (
         isinstance(target, OpOverload)
