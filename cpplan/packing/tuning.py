@@ -132,7 +132,7 @@ class PackingTuning:
     windows: int = 1000
     windows_at_once: int = 3
     wide_windows: int = 1
-    wheels: int = 40
+    wheels: int = 60
     rules: int = 50
     insertions_a_buffer: int = 300
     ejections: int = 20_000

@@ -16,12 +16,12 @@ Below a limit, a few buffers find no room. They come earlier in the next round, 
 placed anew (squeaky wheel optimization: Joslin and Clements, 1999). That mostly takes some rounds
 of a few microseconds a buffer; what fails again and again ends near the stack.
 
-Where several steps far apart are nearly as full, the distance is to the nearest of them, with what
-it lacks to the fullest added: that is one of the starts.
+Where steps far apart are nearly as full, each has a stack, and the distance is to the nearest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "squeaky wheel"
+Floats = NDArray[np.float64]
 # A limit is so much of the way from the target to the best peak; after one that was not met, so
 # many times that, and after one that was, back again.
-_STEP, _SHORTER, _LONGEST = 0.25, 1.5, 0.8
+_STEP, _SHORTER, _LONGEST = 0.4, 1.5, 0.8
 # Rounds in vain until a limit is given up.
 _PATIENCE = 25
 # How much earlier than its turn comes what found no room, as a factor on its size (a logarithm).
@@ -52,17 +53,21 @@ _SLICE = 0.05
 
 
 class _Start(NamedTuple):
-    """Groups of the stack; powers of e in size that outweigh a mean lifespan; those for all bytes.
+    """Groups of a stack; powers of e in size that outweigh a mean lifespan; share of a centre.
 
-    The last is about steps that are less full than the fullest; ``None`` counts only that one.
+    The last is of the most live bytes: steps as full as that, far from others, are centres too; 1
+    is for the fullest step alone.
     """
 
     groups: int
     slope: float
-    lack: float | None
+    share: float
 
 
-_STARTS = _Start(32, 3.0, None), _Start(16, 6.0, None), _Start(32, 3.0, 20.0)
+# Where there is but one centre, the first is left out.
+_STARTS = _Start(32, 2.0, 0.98), _Start(32, 3.0, 1.0)
+# Mean lifespans between two centres.
+_APART = 1.5
 
 
 class SqueakyWheel(LocalSearch):
@@ -92,8 +97,8 @@ class SqueakyWheel(LocalSearch):
         super().__init__(problem)
         self._random = np.random.default_rng(seed)
         self._starts = list(_STARTS)
-        # What came of the starts: peak, turn and key, the lowest peak first.
-        self._orders: list[tuple[int, int, NDArray[np.float64]]] = []
+        # Keys that the starts led to, as changed by now: the one in use first.
+        self._orders: list[Floats] = []
         self._step = _STEP
         self._limit: int | None = None
         self._tries = 0
@@ -125,11 +130,13 @@ class SqueakyWheel(LocalSearch):
 
     def _begin(self, start: _Start, deadline: Deadline) -> None:
         """Place everything as a start says, without a limit."""
-        key = _outwards(self.problem, start)
-        offset = self._place(key, _UNLIMITED, deadline)
-        peak = self._keep(offset)
-        self._orders.append((peak, len(self._orders), key))
-        self._orders.sort(key=lambda order: order[:2])
+        centres = _centres(self.problem, start.share)
+        if start.share == 1:
+            centres = centres[:1]
+        if start.share == 1 or len(centres) > 1:
+            key = _outwards(self.problem, start, centres)
+            self._keep(self._place(key, _UNLIMITED, deadline))
+            self._orders.append(key)
 
     def _squeeze(self, target: int, deadline: Deadline) -> None:
         """One round below a limit."""
@@ -137,7 +144,7 @@ class SqueakyWheel(LocalSearch):
         if self._limit is None:
             self._limit = target + int(self._step * (self._peak - target))
             self._tries = 0
-        key = self._orders[0][2]
+        key = self._orders[0]
         offset = self._place(key, self._limit, deadline)
         out = np.flatnonzero(offset < 0)
         if not len(out):
@@ -151,14 +158,13 @@ class SqueakyWheel(LocalSearch):
             # Another order may be luckier.
             self._orders.append(self._orders.pop(0))
 
-    def _keep(self, offset: Ints) -> int:
-        """Take a packing for the best, if it is; its peak."""
+    def _keep(self, offset: Ints) -> None:
+        """Take a packing for the best, if it is."""
         peak = int((offset + self.problem.size).max(initial=0))
         if self._peak is None or peak < self._peak:
             self._offsets, self._peak = offset, peak
-        return peak
 
-    def _place(self, key: NDArray[np.float64], limit: int, deadline: Deadline) -> Ints:
+    def _place(self, key: Floats, limit: int, deadline: Deadline) -> Ints:
         """Offsets by first fit, the lowest key first; -1 for what would end above the limit."""
         from cpplan.packing.search.squeaky_kernel import place_below
 
@@ -176,46 +182,64 @@ class SqueakyWheel(LocalSearch):
         return offset
 
 
-def _outwards(problem: Problem, start: _Start) -> NDArray[np.float64]:
-    """Turns of all buffers, the stack at the fullest step first, shape ``(n,)``.
+def _outwards(problem: Problem, start: _Start, centres: Ints) -> Floats:
+    """Turns of all buffers, the stacks at the centres first, shape ``(n,)``.
 
     Examples
     --------
     >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 9], size=[4, 8, 8])
-    >>> np.argsort(_outwards(problem, _Start(1, 1.0, None))).tolist()
+    >>> np.argsort(_outwards(problem, _Start(1, 1.0, 1.0), np.array([2]))).tolist()
     [2, 1, 0]
     """
-    lower, upper, live = problem.lower, problem.upper, problem.live_bytes()
-    width = (upper - lower).astype(float)
-    # Of the buffer that is live at any one step, half of its lifespan on average.
-    lifespan = float((width**2).sum() / max(1.0, width.sum())) / 2
-    fullest = int(np.argmax(live))
-    steps = np.arange(len(live))
-    away = np.abs(steps - fullest) * start.slope / lifespan
-    if start.lack is not None:
-        away = _spread((live[fullest] - live) * start.lack / live[fullest], start.slope / lifespan)
+    lower, upper, lifespan = problem.lower, problem.upper, _lifespan(problem)
+    steps = np.arange(int(upper.max(initial=0)))
+    away = np.abs(steps[:, None] - centres).min(axis=1) * start.slope / lifespan
     edges = np.stack([lower, upper], axis=1).ravel()
     nearest = np.minimum.reduceat(np.append(away, np.inf), edges)[::2]
     key = np.asarray(nearest - np.log(np.maximum(problem.size, 1)))
-    stack = np.flatnonzero((lower <= fullest) & (upper > fullest))
-    by_start = np.argsort(np.argsort(lower[stack], kind="stable"))
-    group = by_start * start.groups // len(stack)
-    # The latest end lowest, and highest in the next group: what ends early is then side by side.
-    by_end = np.where(group % 2 == 0, -upper[stack], upper[stack])
-    key[stack[np.lexsort((by_end, group))]] = key.min() - len(stack) + np.arange(len(stack))
+    first = key.min(initial=0.0)
+    at_centre = (lower[:, None] <= centres) & (upper[:, None] > centres)
+    for rows in _stacks(at_centre, lower, upper, start.groups):
+        first -= 2 * len(rows)
+        key[rows] = first + np.arange(len(rows))
     return key
 
 
-def _spread(height: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
-    """The least of all heights, each higher by the slope for every step away from its own.
+def _lifespan(problem: Problem) -> float:
+    """Of the buffer that is live at any one step, half of its lifespan on average."""
+    width = (problem.upper - problem.lower).astype(float)
+    return float((width**2).sum() / max(1.0, width.sum())) / 2
+
+
+def _centres(problem: Problem, share: float) -> Ints:
+    """The fullest steps, far from one another, none with less than a share of the most live bytes.
 
     Examples
     --------
-    >>> _spread(np.array([5.0, 0.0, 5.0, 1.5]), 1.0).tolist()
-    [1.0, 0.0, 1.0, 1.5]
+    >>> from cpplan.model.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 8], upper=[2, 3, 9], size=[4, 8, 11])
+    >>> _centres(problem, 0.9).tolist(), _centres(problem, 1.0).tolist()
+    ([1, 8], [1])
     """
-    climb = np.arange(len(height)) * slope
-    before = np.minimum.accumulate(height - climb) + climb
-    after = np.minimum.accumulate((height + climb)[::-1])[::-1] - climb
-    return np.asarray(np.minimum(before, after))
+    live, apart = problem.live_bytes(), _APART * _lifespan(problem)
+    steps, left, least = np.arange(len(live)), live.copy(), share * live.max(initial=0)
+    centres = [int(np.argmax(live))]
+    while True:
+        left[np.abs(steps - centres[-1]) < apart] = -1
+        if left.max(initial=-1) < max(0, least):
+            return np.array(centres)
+        centres.append(int(np.argmax(left)))
+
+
+def _stacks(at_centre: NDArray[np.bool_], lower: Ints, upper: Ints, groups: int) -> Iterator[Ints]:
+    """The rows of every stack, the last centre's first; in the end those that are in several."""
+    several = at_centre.sum(axis=1) > 1
+    for column in reversed(at_centre.T):
+        stack = np.flatnonzero(column & ~several)
+        by_start = np.argsort(np.argsort(lower[stack], kind="stable"))
+        group = by_start * groups // max(1, len(stack))
+        # The latest end lowest, and highest in the next group: what ends early is side by side.
+        by_end = np.where(group % 2 == 0, -upper[stack], upper[stack])
+        yield stack[np.lexsort((by_end, group))]
+    yield np.flatnonzero(several)
