@@ -207,7 +207,7 @@ def _outwards(problem: Problem, start: _Start, centres: Ints) -> Floats:
 
 
 def _lifespan(problem: Problem) -> float:
-    """Of the buffer that is live at any one step, half of its lifespan on average."""
+    """Half of the mean lifespan of what is live at a step, which counts long ones more often."""
     width = (problem.upper - problem.lower).astype(float)
     return float((width**2).sum() / max(1.0, width.sum())) / 2
 
