@@ -1,8 +1,9 @@
 """Figures with and without a part of the planner: what makes none of them worse can go.
 
 Run ``python tests/benchmarks/ablations.py [--seconds 2] [NAME …]``: each name of ``ABLATIONS`` is a
-tuning that leaves something out, run on the instances that it is for, in deterministic time. A line
-is the instances proved optimal, and the mean of value / bound over the levels of all others.
+tuning or a replacement that leaves something out, run on the instances that it is for, in
+deterministic time. A line is the instances proved optimal, and the mean of value / bound over the
+levels of all. First plans are timed by the clock, as they are there to be soon.
 """
 
 from __future__ import annotations
@@ -11,23 +12,32 @@ import argparse
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
 import cpplan
+from cpplan.model.graph import Graph, Op
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
+from cpplan.model.shapes import Range, bounding, parse_dim
+from cpplan.model.symbols import Symbols
+from cpplan.model.tensor import Tensor
+from cpplan.packing import first_plans
+from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.packing.sizes.solve import layout_for_sizes
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.budget import Budget, Tuning, using
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving.tuning import make_tuning
+from cpplan.symbolic import layout
 from cpplan.zoo.packing import near_perfect_packing, perfect_packing, random_lifespans
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -136,7 +146,66 @@ def of_schedules(budget: Callable[[], Budget]) -> Iterator[Figure]:
         yield Figure(plan.status, (value,), (float(plan.cost_bound or plan.base_cost or 1),))
 
 
-ABLATIONS: dict[str, tuple[Callable[[Callable[[], Budget]], Iterator[Figure]], dict[str, Any]]] = {
+def of_first_plans(budget: Callable[[], Budget]) -> Iterator[Figure]:
+    """Peaks of what many buffers get by the clock before loops are compiled."""
+    for count, live in ((20_000, 200), (100_000, 1000)):
+        incumbent = Incumbent(random_lifespans(count, seed=0, live=live))
+        with patch.object(first_plans, "is_ready", lambda group: False), suppress(TimeUpError):
+            first_plans.offer_first_plans(incumbent, Deadline(budget().deadline.seconds))
+        yield Figure("feasible", (incumbent.peak,), (incumbent.bound.value,))
+
+
+# Extents as strides, crops, pads and shapes in two parts leave them.
+EXTENTS = (
+    *("(h + 1)//2", "h - 2*(h//2) + 1", "h - h//2", "w*(h - h//2)", "(h - h//2)*(w - 3)"),
+    *("h - min(h, 2)", "(h - min(h, 2))*(w + 20)", "max(h, 5) - min(h, 3)", "h % 7 * (w % 3)"),
+)
+RANGES = {"h": Range(0, 40), "w": Range(0, 30)}
+
+
+def of_symbols(budget: Callable[[], Budget]) -> Iterator[Figure]:
+    """Upper bounds of symbolic extents, and the largest values there are."""
+    for text in EXTENTS:
+        extent = parse_dim(text)
+        values = [extent.evaluate({"h": h, "w": w}) for h in range(41) for w in range(31)]
+        upper = extent.bounds(RANGES).upper
+        assert upper is not None
+        status = "optimal" if upper == max(values) else "feasible"
+        yield Figure(status, (upper,), (max(values),))
+
+
+def of_unbounded(budget: Callable[[], Budget]) -> Iterator[Figure]:
+    """Storages of a chain of tensors whose extent has no upper bound, and those live at once."""
+    for count in (4, 16, 64):
+        tensors = tuple(
+            Tensor(f"t{k}", shape=("n", 8), dtype="int8", kind="input" if k == 0 else "output"
+                   if k == count - 1 else "intermediate") for k in range(count)
+        )  # fmt: skip
+        ops = tuple(
+            Op(f"f{k}", inputs=(f"t{k}",), outputs=(f"t{k + 1}",)) for k in range(count - 1)
+        )
+        graph = Graph("chain", tensors, ops, Symbols({"n": (0, None)}))
+        plan = cpplan.solve(graph, time_limit=budget().deadline.seconds)
+        assert plan.symbols is not None
+        yield Figure(plan.status, (len(plan.symbols.storages),), (2,))
+
+
+def apart(sizes: Mapping[str, Any], *_: object) -> dict[str, layout.Unbounded]:
+    """A storage for each tensor without a bound."""
+    return {name: layout.Unbounded(size, k) for k, (name, size) in enumerate(sizes.items())}
+
+
+def without_size_classes(problem: Problem) -> dict[str, float]:
+    """Seconds of the first plans but for size classes, the quickest first."""
+    return {name: s for name, s in PLAIN_SECONDS(problem).items() if name != "size_classes"}
+
+
+PLAIN_SECONDS = first_plans._plain_seconds
+Figures = Callable[[Callable[[], Budget]], Iterator[Figure]]
+# What is left out: by tuning, or by replacing (object, attribute, value).
+Without = dict[str, Any] | tuple[Any, str, Any]
+
+ABLATIONS: dict[str, tuple[Figures, Without]] = {
     "packing without ejection": (FLAT, {"packing": {"most_to_eject": 0}}),
     "packing without windows": (TIMED, {"packing": {"windows": 0, "wide_windows": 0}}),
     "packing without priority rules": (RULED, {"packing": {"rules": 0}}),
@@ -154,6 +223,19 @@ ABLATIONS: dict[str, tuple[Callable[[Callable[[], Budget]], Iterator[Figure]], d
     "sizes without a climb": (of_sizes, {"packing": {"sizes_moves_a_buffer": 0}}),
     "sizes without CP-SAT": (of_sizes, {"packing": {"section_entries": 0}}),
     "sizes without the topmost buffer": (of_sizes, {"packing": {"sizes_top_pairs": 0}}),
+    "first plans without size classes": (
+        of_first_plans,
+        (first_plans, "_plain_seconds", without_size_classes),
+    ),
+    "symbols without rewriting": (of_symbols, (bounding, "MOST_EFFORT", 0)),
+    "symbols without corners": (of_symbols, (bounding, "MOST_CORNERS", 0)),
+    "symbols without branches": (of_symbols, (bounding, "MOST_BRANCHES", 0)),
+    "symbols without remainders": (of_symbols, (bounding, "substitute", lambda terms, atom: None)),
+    "symbols without joined quotients": (
+        of_symbols,
+        (bounding, "absorb", lambda terms, atom: None),
+    ),
+    "unbounded tensors apart": (of_unbounded, (layout, "share_equal", apart)),
 }
 
 
@@ -162,11 +244,13 @@ def model(name: str) -> Problem:
     return to_problem(to_anf(cpplan.load(DATASETS / f"{name}.json")))
 
 
-def run(
-    figures: Callable[[Callable[[], Budget]], Iterator[Figure]], tuning: Tuning, seconds: float
-) -> tuple[int, int, float]:
+def run(figures: Figures, without: Without, seconds: float) -> tuple[int, int, float]:
     """Instances proved optimal, instances, and the mean of value / bound over all levels."""
-    with using(tuning):
+    tuning = make_tuning(without) if isinstance(without, dict) else Tuning()
+    replaced: AbstractContextManager[Any] = (
+        nullcontext() if isinstance(without, dict) else patch.object(*without)
+    )
+    with using(tuning), replaced:
         found = list(figures(lambda: Budget(Deadline(seconds, deterministic=True), tuning=tuning)))
     ratios = [
         value / bound
@@ -188,9 +272,9 @@ def main() -> None:
     for name in options.names:
         figures, changed = ABLATIONS[name]
         if figures not in known:
-            known[figures] = run(figures, Tuning(), options.seconds)
+            known[figures] = run(figures, {}, options.seconds)
             show("with everything", known[figures])
-        show(name, run(figures, make_tuning(changed), options.seconds))
+        show(name, run(figures, changed, options.seconds))
 
 
 def show(name: str, row: tuple[int, int, float]) -> None:

@@ -22,13 +22,26 @@ def scripts_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("ablations", None)
 
 
-def test_overrides_are_of_fields_that_exist():
+def test_overrides_are_of_what_exists():
     from ablations import ABLATIONS
 
-    for figures, changed in ABLATIONS.values():
+    for figures, without in ABLATIONS.values():
         assert callable(figures)
-        assert changed
-        make_tuning(changed)
+        assert without
+        if isinstance(without, dict):
+            make_tuning(without)
+        else:
+            assert hasattr(without[0], without[1])
+
+
+def test_symbols_and_unbounded_tensors_are_worse_without_each_part():
+    import ablations
+
+    for figures in (ablations.of_symbols, ablations.of_unbounded):
+        _, _, whole = ablations.run(figures, {}, 1)
+        parts = [without for of, without in ablations.ABLATIONS.values() if of is figures]
+        assert parts
+        assert all(ablations.run(figures, without, 1)[2] > whole for without in parts)
 
 
 def test_a_table_of_one_ablation(monkeypatch, capsys):
