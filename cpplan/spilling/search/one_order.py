@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
@@ -29,7 +30,7 @@ from cpplan.spilling.loads import Loads
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
-from cpplan.spilling.search.addresses import NAME, AddressSearch, Start
+from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
 from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repair import repair_choice
 from cpplan.spilling.tuning import active
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 _QUICK = "cost per byte and step"
 # Attempts to pack for which time must be left to go on with the next larger margin.
 _ATTEMPTS_LEFT = 3
+# Times that the plan, its checks and its moves take for what its layout took.
+_AFTER = 3.0
 # Seconds that stand for no limit.
 _ENDLESS = 3600.0
 
@@ -82,6 +85,8 @@ class SpillSearch:
         self.shortfall: Shortfall | None = None
         # Part of the fast pool that was left empty when a choice could be packed quickly.
         self.margin = active().margins[0]
+        # Seconds that the first layout took.
+        self.layout_seconds = 0.0
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
         # Offsets of buffers in a plan in which nothing moves, by name.
@@ -114,6 +119,7 @@ class SpillSearch:
         problem, tuning = self.problem, active()
         rules = sorted(self._by_rules(problem, budget), key=lambda choice: choice.paid)
         best = rules[0]
+        self._place_by_address(rules, budget)
         self._place_first(rules, budget.share(tuning.rules_placed_share))
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
         model = make_model(problem, budget) if few else None
@@ -137,26 +143,37 @@ class SpillSearch:
             if self._better(best):
                 self._by_address((best, *rules), budget)
 
+    def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
+        """Take the best packed choice to which evictions by address lead from some choices."""
+        search = self._address_search(budget)
+        starts: list[Start] = [(choice.kept, None) for choice in choices]
+        share = budget.share(active().rules_share).deadline
+        self._take_placed(search.place_first(starts, share), budget)
+
     def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Gaps and offsets chosen together, from the best packing and from the cheapest choices."""
-        problem, tuning = self.problem, active()
+        tuning = active()
         starts: list[Start] = []
         if self.choice is not None and self.layout is not None:
             kept = self.choice.kept
-            starts.append((kept, places_of(self.layout, problem, kept, self.program.graph)))
+            starts.append((kept, places_of(self.layout, self.problem, kept, self.program.graph)))
         starts += [(choice.kept, None) for choice in choices[: tuning.address_starts]]
-        align = alignments(self.program, self.residency, self.pools[0], problem.names)
-        capacity = self.pools[0].capacity
-        assert capacity is not None
-        search = AddressSearch(problem, align, capacity, budget.seed)
         share = budget.share(tuning.address_share).deadline
-        placed = search.run(starts, share, self.bound.value)
-        if placed is None or not self._better(found := make_choice(problem, placed.kept, NAME)):
+        search = self._address_search(budget)
+        self._take_placed(search.run(starts, share, self.bound.value), budget)
+
+    def _address_search(self, budget: Budget) -> AddressSearch:
+        fast = self.pools[0]
+        assert fast.capacity is not None
+        align = alignments(self.program, self.residency, fast, self.problem.names)
+        return AddressSearch(self.problem, align, fast.capacity, budget.seed)
+
+    def _take_placed(self, placed: Placed | None, budget: Budget) -> None:
+        if placed is None or not self._better(
+            found := make_choice(self.problem, placed.kept, NAME)
+        ):
             return
-        layout = lay_out(
-            self.program, self.residency, problem, placed.kept, self.pools, budget,
-            share=self.share, places=placed.places,
-        )  # fmt: skip
+        layout = self._lay_out(found, budget, quick=True, places=placed.places)
         if layout.fits:
             self._take(found, layout)
 
@@ -280,14 +297,22 @@ class SpillSearch:
         """True if the choice could be packed within the budget, and is taken if it is better."""
         if not self._better(choice):
             return True
+        deadline = budget.deadline
+        late = not deadline.endless and deadline.remaining() < self.layout_seconds
+        if late and self.choice is not None:
+            return False
         layout = self._lay_out(choice, budget, quick=quick)
         if not layout.fits:
             return False
         self._take(choice, layout)
         return True
 
-    def _lay_out(self, choice: Choice, budget: Budget, *, quick: bool) -> Layout:
-        return lay_out(
+    def _lay_out(
+        self, choice: Choice, budget: Budget, *, quick: bool, places: Ints | None = None
+    ) -> Layout:
+        deadline = budget.deadline
+        start = deadline.elapsed()
+        layout = lay_out(
             self.program,
             self.residency,
             self.problem,
@@ -296,7 +321,13 @@ class SpillSearch:
             budget,
             share=self.share,
             quick=quick,
+            places=places,
         )
+        if quick:
+            # To make a plan of the best layout and to verify it takes a multiple of the first one.
+            self.layout_seconds = self.layout_seconds or deadline.elapsed() - start
+            deadline.reserve(_AFTER * self.layout_seconds)
+        return layout
 
     def _take(self, choice: Choice, layout: Layout) -> None:
         self.choice, self.layout = choice, layout
