@@ -101,6 +101,24 @@ def test_the_payload_works(marker):
     assert marker.exists()
 
 
+def test_archive_may_hold_ops_that_write_over_what_they_read(tmp_path):
+    """As torch.export.export writes them, before anything is decomposed."""
+
+    class Cache(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(4))
+
+        def forward(self, x):
+            self.cache.add_(x)
+            return torch.nn.functional.relu(x * 2, inplace=True) + self.cache
+
+    program, path = export(Cache(), (torch.ones(4),)), tmp_path / "net.pt2"
+    torch.export.save(program, path)
+    read, expected = cpplan.load(path), cpplan.load(program)
+    assert (read.tensors, read.ops) == (expected.tensors, expected.ops)
+
+
 def test_archive_is_read_as_the_program_it_was_made_of(saved, tmp_path):
     data, graph = saved
     path = tmp_path / "net.pt2"
