@@ -138,11 +138,16 @@ def _read_toml(path: Path) -> dict[str, Any]:
         if (dots := line.count(".")) > limits.MOST_DOTS:
             reason = f"line {number} has {dots} dots: expected at most {limits.MOST_DOTS}"
             raise InputError(f"{path}: not a manifest: {reason}")
+    if (dots := text.count(".")) > limits.MOST_DOTS_IN_ALL:
+        reason = f"expected at most {limits.MOST_DOTS_IN_ALL} dots, not {dots}"
+        raise InputError(f"{path}: not a manifest: {reason}")
     try:
         values: dict[str, Any] = tomllib.loads(text)
         return values
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML: {error}") from error
+    except ValueError as error:  # of an integer of too many digits
+        raise InputError(f"{path}: not a manifest: a number is out of range") from error
     except RecursionError as error:
         raise InputError(f"{path}: not a manifest: nested too deeply") from error
 

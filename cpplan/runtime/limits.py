@@ -14,10 +14,11 @@ MOST_NODES = 20_000
 MOST_NODES_PER_NODE = 50
 # Rows of a table of results.
 MOST_ROWS = 250_000
-# Characters of a manifest, and dots on one of its lines: the memory and time that its parser needs
-# grow with the square of the parts of a key.
+# Characters of a manifest, and dots on one of its lines and in all: the time that its parser needs
+# grows with the square of the parts of a key, and each part takes a kilobyte.
 MOST_MANIFEST = 1 << 20
 MOST_DOTS = 250
+MOST_DOTS_IN_ALL = 50_000
 
 
 def read_unpacked(stream: IO[bytes] | GzipFile, what: str) -> bytes:

@@ -64,6 +64,20 @@ def test_manifest_with_a_deep_key_is_refused_by_line(tmp_path: Path, text: str) 
         read_manifest(path)
 
 
+def test_manifest_with_a_long_number_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text("processes = " + "9" * 10_000)
+    with pytest.raises(InputError, match="not a manifest: a number is out of range"):
+        read_manifest(path)
+
+
+def test_manifest_of_many_deep_keys_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text("\n".join(f"k{k}" + ".a" * 240 + " = 1" for k in range(300)))
+    with pytest.raises(InputError, match="expected at most 50000 dots, not 72000"):
+        read_manifest(path)
+
+
 def test_long_manifest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.toml"
     path.write_text("#\n" * (1 << 20))
