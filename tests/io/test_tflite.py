@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import cpplan
+from cpplan import Tensor
+from cpplan.io.axes import Operation, find_axes
 from cpplan.io.tflite import read_tflite
+from cpplan.io.tflite.scratch import scratch_sizes
 from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
@@ -223,3 +227,23 @@ def test_damaged_files_raise_nothing_else():
         except InputError:
             refused += 1
     assert refused > 50
+
+
+def test_scratch_of_an_operator_without_outputs_is_not_known():
+    operator = SimpleNamespace(kind="TRANSPOSE_CONV", custom=False, inputs=(0, 0, 0), outputs=())
+    assert scratch_sizes(operator, [SimpleNamespace(shape=(4,), dtype="int8")]) is None
+
+
+def test_ops_whose_shapes_are_not_those_of_their_kind_have_no_axes():
+    """As damaged files have them: a result of no axes, more groups than channels."""
+    vector, weights = Tensor("x", shape=(4,), dtype="int8"), Tensor("w", shape=(4, 4), dtype="int8")
+    scalar = Tensor("y", shape=(), dtype="int8")
+    dense = Operation("FULLY_CONNECTED", (vector, weights), (scalar,), {"weights_format": 0})
+    assert find_axes("tflite", dense) == ()
+    image, taps = (
+        Tensor(name, shape=shape, dtype="int8")
+        for name, shape in (("i", (1, 8, 8, 2)), ("k", (4, 1, 1, 3)))
+    )
+    made = Tensor("o", shape=(1, 8, 8, 4), dtype="int8")
+    steps = {"stride_h": 1, "stride_w": 1, "padding": 1}
+    assert find_axes("tflite", Operation("CONV_2D", (image, taps), (made,), steps)) == ()

@@ -69,7 +69,8 @@ def find_axes(framework: str, operation: Operation) -> tuple[Axis, ...]:
     Windows must be of tensors of whole bytes an element; a tensor that an op reads in two roles
     must be needed in both alike.
     """
-    rule = _REGISTERED[framework].get(operation.kind) or _table(framework).get(operation.kind)
+    registered = _REGISTERED[framework].get(operation.kind)
+    rule = registered or _table(framework).get(operation.kind)
     if rule is None:
         return ()
     apart, name_of = _by_role(operation)
@@ -80,6 +81,10 @@ def find_axes(framework: str, operation: Operation) -> tuple[Axis, ...]:
         found = [axis for axis in rule(apart) if axis.extent > 1]
     except NoAxes:
         return ()
+    except (IndexError, ValueError, ZeroDivisionError):
+        if registered:
+            raise
+        return ()  # a damaged model, whose shapes are not those of the kind of op
     fitting = (_by_name(axis, name_of) for axis in found if _fits(axis, tensors))
     return tuple(axis for axis in fitting if axis is not None)
 

@@ -101,9 +101,12 @@ def scratch_sizes(
         return None
     needed, rule = _RULES[operator.kind]
     numbers = (*operator.outputs[:1], *operator.inputs)
-    if any(k >= len(numbers) or numbers[k] < 0 for k in (0, *needed)):
+    if not operator.outputs or any(k >= len(numbers) or numbers[k] < 0 for k in (0, *needed)):
         return None  # the kernel refuses it
-    return tuple(rule(_Tensors(operator, tensors)))
+    try:
+        return tuple(rule(_Tensors(operator, tensors)))
+    except (IndexError, ZeroDivisionError):
+        return None  # and shapes that are not those of the kind
 
 
 def check_kernels(kernels: str) -> None:
