@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # The first version of Slice that takes its bounds as inputs.
 _LEAST_OPSET = 10
+# In older ones, a stored tensor is the default of an input of the graph.
+_LEAST_IR_VERSION = 4
 
 
 def split_model(
@@ -117,6 +119,8 @@ class _Writer:
         infos = [info for info in graph.value_info if info.name not in changed]
         del graph.value_info[:]
         graph.value_info.extend(infos)
+        # The positions of slices are stored beside the graph's inputs.
+        self._model.ir_version = max(self._model.ir_version, _LEAST_IR_VERSION)
         order = [name for op in self._plan.order for name in groups[op]]
         return [*order, *ends]
 

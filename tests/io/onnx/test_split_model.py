@@ -71,6 +71,22 @@ def test_random_networks_in_pieces_are_valid_and_compute_the_same(
             np.testing.assert_array_equal(found, expected)
 
 
+def test_weights_of_an_old_model_stay_defaults_of_inputs(tmp_path: Path) -> None:
+    model = random_network(3)
+    for stored in model.graph.initializer:
+        value = onnx.helper.make_tensor_value_info(stored.name, stored.data_type, stored.dims)
+        model.graph.input.append(value)
+    model.ir_version = 3
+    graph = read_onnx(model)
+    plan = plan_in_pieces(graph, random_pieces(random.Random(3), graph))
+    plan.export(tmp_path / "pieces.onnx", model)
+    written = onnx.load(tmp_path / "pieces.onnx")
+    # What slices take is stored, but no input.
+    assert written.ir_version == 4
+    onnx.checker.check_model(written, full_check=True)
+    assert len(written.graph.input) == len(model.graph.input)
+
+
 def test_a_piece_reads_bands_through_a_concat_and_an_input_through_a_slice(tmp_path: Path) -> None:
     net = OnnxNetwork(0)
     x = net.image(1, 3, 12, 8)
