@@ -161,10 +161,11 @@ class SplitSearch:
         if self._value(best) <= self.least.bytes:
             return best
         within = [found for found in self.divisions(deadline) if found.cost <= most]
-        trials = deadline.share(tuned(SplittingTuning).trials_share)
+        until = deadline.share(tuned(SplittingTuning).trials_share)
         tried: list[Split] = []
         for split in chain(
-            self._trials(within, most, trials, self._value(best)), self._elements(trials)
+            self._trials(within, most, deadline, self._value(best), until=until),
+            self._elements(until),
         ):
             if split.cost > most:
                 continue
@@ -279,6 +280,7 @@ class SplitSearch:
         deadline: Deadline,
         below: float,
         limit: float = math.inf,
+        until: Deadline | None = None,
     ) -> Iterator[Split]:
         """Plans of divisions that are smaller than ``below`` as estimated; each lowers it.
 
@@ -290,6 +292,8 @@ class SplitSearch:
             Cost that none may exceed.
         limit
             Peak, as estimated, that none may exceed; else that is one below ``below``.
+        until
+            Begin none after this deadline.
         """
         assert self._frontier is not None
         candidates = Candidates(self._frontier, known, most, self.base, self._seen)
@@ -298,7 +302,9 @@ class SplitSearch:
         else:
             order = candidates.nearest_first(lambda: int(below) - 1)
         for division in order:
-            if deadline.expired() or (self._piece_bytes and self._weight(division) >= below):
+            if (until or deadline).expired():
+                return
+            if self._piece_bytes and self._weight(division) >= below:
                 return
             split = self._trial(division, deadline)
             if split is not None:
