@@ -32,7 +32,7 @@ def writes(node: Node) -> bool:
 
 
 def may_redraw(node: Node, nbytes: int) -> bool:
-    """True for an op that draws ``nbytes`` of results from the generator of its device."""
+    """True for an op that draws from its device's generator, if its results take many bytes."""
     target = node.target
     return (
         isinstance(target, OpOverload)
