@@ -65,7 +65,6 @@ class ScheduleSearch:
         self._starts: dict[int, list[RematOutcome]] = {}
         # Limits for which local search has begun from several starts.
         self._walked: set[int] = set()
-        self._constructed: list[tuple[int, ...]] | None = None
         self._descents: dict[float, Descent] = {}
         self._turns = 0
         costs = np.array(problem.cost, np.float64)
@@ -130,7 +129,9 @@ class ScheduleSearch:
         before = None
         while before is None or before != known.best(limit) or before.peak > limit:
             before = known.best(limit)
-            self._search(limit, target, budget.share(tuning.local_share))
+            # Where nothing fits yet there is nothing else to do, and short walks do not get there.
+            share = tuning.local_share if before.peak <= limit else 1.0
+            self._search(limit, target, budget.share(share))
             yield
             if known.exact and self.joint and known.best(limit).peak <= limit:
                 self._improve_windows(limit, budget.share(tuning.windows_share))
@@ -184,30 +185,38 @@ class ScheduleSearch:
             limits.high = known.smallest(most).peak
         return known.smallest(most)
 
+    def has_begun(self, limit: int) -> bool:
+        """True if schedules within this limit have been searched for."""
+        return limit in self._walked
+
     def start(self, limit: int, budget: Budget) -> RematOutcome:
         """The best schedule by eviction and checkpoints from known orders, made once a limit."""
         if limit not in self._starts:
             orders = [self.given]
             if self.joint:
-                orders = [*self._orders, *self._construct_orders(budget.deadline)]
-            made = first_schedules(self.problem, limit, orders, budget.deadline)
+                orders = [*self._orders, *self._more_orders(limit, budget.deadline)]
+            # Where a schedule is known that is a little too long, eviction makes nothing better.
+            near = self._starts and self.known.best(limit).peak <= active().start_near * limit
+            made = first_schedules(self.problem, limit, orders, budget.deadline, evicting=not near)
             self._starts[limit] = [self.known.measure(*start) for start in made]
             self.known.add(self._starts[limit][0])
         return self._starts[limit][0]
 
-    def _construct_orders(self, deadline: Deadline) -> list[tuple[int, ...]]:
-        """Orders by all rules.
+    def _more_orders(self, limit: int, deadline: Deadline) -> list[tuple[int, ...]]:
+        """Orders by all rules, the first time; then the order of the best schedule.
 
         Which of them is best without repetitions says little of what is left to drop: all are
-        starts.
+        starts. The best schedule has the order that was best then, and what the searches made of
+        it.
         """
-        if self._constructed is None:
-            self._constructed = []
-            with suppress(TimeUpError):
-                for name in order_rules.names():
-                    order = order_rules.get(name)(self.problem.ordering, deadline)
-                    self._constructed.append(tuple(order.tolist()))
-        return self._constructed
+        if self._starts:
+            return [tuple(dict.fromkeys(self.known.best(limit).schedule))]
+        found = []
+        with suppress(TimeUpError):
+            for name in order_rules.names():
+                order = order_rules.get(name)(self.problem.ordering, deadline)
+                found.append(tuple(order.tolist()))
+        return found
 
     def lower(self, limit: int, budget: Budget) -> RematOutcome:
         """The best known for a limit after dropping values from it: quick if it is near."""
@@ -280,9 +289,10 @@ class ScheduleSearch:
     def _search(self, limit: int, target: int | float, budget: Budget) -> None:
         """Search locally from the best schedule, first from those found for another limit.
 
-        The first time, the best starts from other orders have their turns, too: the one that is
-        cheapest at once need not be when it has been improved. Where costs differ much, a turn
-        counts runs instead: repetitions far cheaper than the mean would all look alike.
+        Where something fits, the best starts from other orders have their turns the first time: the
+        one that is cheapest at once need not be when it has been improved; and where costs differ
+        much, a turn counts runs instead: repetitions far cheaper than the mean would all look
+        alike.
         """
         known = self.known
         best = known.best(limit)
@@ -291,15 +301,17 @@ class ScheduleSearch:
             for o in known.outcomes
             if o.cost < best.cost and o.peak <= active().start_near * limit
         ]
-        turns: list[tuple[RematOutcome | None, bool]] = []
-        if limit not in self._walked:
-            self._walked.add(limit)
-            turns += [(start, False) for start in self._starts.get(limit, [])[1 : active().walks]]
+        turns: list[tuple[RematOutcome | None, bool]] = [(None, False)]
         if best.peak > limit:
-            turns += [(begin, False) for begin in sorted(near, key=better(limit))[:1]]
-        if self._skewed:
-            turns.append((None, True))
-        turns.append((None, False))
+            # Schedules for other limits that are a little too long may be brought below this one.
+            turns[:0] = [(begin, False) for begin in sorted(near, key=better(limit))[:1]]
+        else:
+            others = self._starts.get(limit, [])[1 : active().walks]
+            if self._skewed:
+                turns.insert(0, (None, True))
+            if limit not in self._walked:
+                turns[:0] = [(start, False) for start in others]
+        self._walked.add(limit)
         for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
             best, problem = known.best(limit), self.problem
             if count:

@@ -222,16 +222,19 @@ class RematSearch:
     ) -> Turn:
         """Search within a limit on live bytes, pack the schedule found, and move the limit."""
         known, tuning, limit = self.known, active(), moving.live
-        slot = work.share(tuning.schedule_share)
+        # What was searched for, and not found, is searched for longer.
+        missing = self.schedules.has_begun(limit) and known.best(limit).peak > limit
+        slot = work.share(tuning.missing_share if missing else tuning.schedule_share)
         outcome = self.schedules.within(limit, slot)
         # Asked again, a search that had no time left goes on.
         following = Turn.AGAIN if slot.deadline.expired() else Turn.LAST
         if outcome.peak > limit:
             if known.none_within(limit):
                 return Turn.LAST
-            near = outcome.peak <= tuning.together_near * objective.limit
+            near = outcome.peak <= tuning.missing_near * objective.limit
             if following is Turn.AGAIN and near and not objective.fits(best.trial):
-                slot = work.share(tuning.together_share)
+                # The search for schedules goes on afterwards.
+                slot = work.share(tuning.first_together_share)
                 self._search_together(best, objective.limit, outcome, slot)
             return following
         if best.tried(outcome):
@@ -242,7 +245,9 @@ class RematSearch:
         best.offer(trial)
         moving.packed(outcome.peak, trial.over(objective.limit))
         if self._place is not None:
-            self._fall_back(best, objective, work.share(tuning.fall_back_share))
+            # The first time briefly: just above the least bytes, nothing has far fewer of them.
+            share = tuning.first_fall_back_share if effort == 1 else tuning.fall_back_share
+            self._fall_back(best, objective, work.share(share))
         if trial.over(objective.limit) <= 0 or not objective.promises(outcome, best.trial):
             return Turn.AGAIN
         # The first time briefly: a schedule of a little less may just pack.

@@ -15,6 +15,11 @@ class RematTuning:
     ----------
     schedule_share
         Of what is left, for a schedule.
+    missing_share
+        The same, where none within the limit was found before.
+    missing_near
+        Live bytes of a schedule, as a multiple of the limit, from which on it is then searched for
+        together with offsets.
     packing_share
         Of what is left, for packing a schedule.
     once_share
@@ -54,7 +59,9 @@ class RematTuning:
     fall_back
         Where nothing fits yet: parts of the limit to stay below.
     fall_back_share
-        Of the time, for each of them.
+        Of the time, for all of them.
+    first_fall_back_share
+        The same, the first time.
     most_short
         Where all searches have ended: short schedules tried.
     short_share
@@ -129,6 +136,8 @@ class RematTuning:
     """
 
     schedule_share: float = 0.3
+    missing_share: float = 0.7
+    missing_near: float = 1.003
     packing_share: float = 0.15
     once_share: float = 0.5
     order_share: float = 0.3
@@ -148,6 +157,7 @@ class RematTuning:
     together_near: float = 1.05
     fall_back: tuple[float, ...] = (0.96, 0.92, 0.87, 0.8, 0.7)
     fall_back_share: float = 0.4
+    first_fall_back_share: float = 0.15
     most_short: int = 500
     short_share: float = 0.1
     more_turns: int = 4

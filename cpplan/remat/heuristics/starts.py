@@ -13,6 +13,9 @@ from cpplan.remat.heuristics.eviction import NAMES, RULES, Evictions
 from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Orders along which values are evicted.
+_EVICTED = 2
+
 
 class Start(NamedTuple):
     """A schedule, and the name of the heuristic that made it."""
@@ -26,6 +29,8 @@ def first_schedules(
     limit: int,
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
+    *,
+    evicting: bool = True,
 ) -> list[Start]:
     """The best schedule made from each order, the cheapest within ``limit`` bytes first.
 
@@ -36,6 +41,8 @@ def first_schedules(
     ----------
     orders
         Orders of the units, at least one.
+    evicting
+        Evict values along the first orders where all else exceeds the limit, which takes longer.
 
     Examples
     --------
@@ -54,6 +61,12 @@ def first_schedules(
     """
     tried = list(dict.fromkeys(tuple(int(unit) for unit in order) for order in orders))
     made = [[Start(order, "order")] for order in tried]
+
+    def rank(start: Start) -> tuple[int, int | float, int]:
+        """Sort key of a start: bytes beyond the limit, then cost, then peak."""
+        peak = problem.peak(start.schedule)
+        return max(peak - limit, 0), problem.total_cost(start.schedule), peak
+
     try:
         for order, found in zip(tried, made, strict=True):
             if problem.peak(order) > limit:
@@ -61,9 +74,11 @@ def first_schedules(
                 schedule = checkpoint(problem, limit, deadline, order)
                 if schedule is not None:
                     found.append(Start(schedule, "chen"))
-        if all(problem.peak(start.schedule) > limit for found in made for start in found):
+        best = min((rank(start) for found in made for start in found), default=(0, 0, 0))
+        if evicting and best[0] > 0:
             evictions = Evictions(problem)
-            for order, found in zip(tried, made, strict=True):
+            # Eviction seldom fits where dropping does not: the first orders stand for all.
+            for order, found in zip(tried[:_EVICTED], made, strict=False):
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
                     schedule = evictions.run(order, limit, rule, deadline)
@@ -71,10 +86,4 @@ def first_schedules(
                         found.append(Start(schedule, name))
     except TimeUpError:
         pass  # what was made until then stands
-
-    def rank(start: Start) -> tuple[int, int | float, int]:
-        """Sort key of a start: bytes beyond the limit, then cost, then peak."""
-        peak = problem.peak(start.schedule)
-        return max(peak - limit, 0), problem.total_cost(start.schedule), peak
-
     return sorted((min(found, key=rank) for found in made), key=rank)
