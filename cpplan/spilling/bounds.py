@@ -15,6 +15,7 @@ import numpy as np
 from cpplan.model.certificates import RoomPrices
 from cpplan.model.graph import Graph
 from cpplan.program.storages import overwritten
+from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.problem import SpillProblem
 from cpplan.verification.bound_table import FORCED_MOVES, NOTHING, ROOM_PRICES
 
@@ -65,7 +66,12 @@ def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> Moved
 
 
 def bound_of_every_order(
-    graph: Graph, problem: SpillProblem, order: Sequence[int], *, share: bool
+    graph: Graph,
+    problem: SpillProblem,
+    order: Sequence[int],
+    *,
+    share: bool,
+    deadline: Deadline | None = None,
 ) -> MovedBound:
     """The bound that the operands of one op prove for every order.
 
@@ -73,7 +79,7 @@ def bound_of_every_order(
     live then in every order: those that an op before it writes, or the caller brings, and that an
     op after it reads or the caller wants. What does not lie there has been, or will be, moved. The
     cheapest that make room, by the byte, are moved by every plan. To it come constants, which begin
-    in the slow pool.
+    in the slow pool. Ops beyond the deadline are left out, which makes it lower.
 
     Examples
     --------
@@ -106,6 +112,8 @@ def bound_of_every_order(
         saved[number] = sum(outputs.values())
     best = Fraction(0)
     for number in range(len(graph.ops)):
+        if deadline is not None and deadline.expired():
+            break
         best = max(best, reached.overflow(number, saved[number]))
     grain = problem.grain
     value = -(-math.ceil(always + best) // grain) * grain

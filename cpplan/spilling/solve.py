@@ -98,9 +98,9 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     """The best plan over the orders tried; its bound holds for every order."""
     program, tuning = given.program, active()
     graph, share = program.graph, given.share
-    bound = bound_of_every_order(graph, given.problem, program.order, share=share)
-    given.below = None
     _run(given, budget.share(tuning.given_share))
+    turn = budget.share(tuning.every_order_share).deadline
+    bound = bound_of_every_order(graph, given.problem, program.order, share=share, deadline=turn)
     best, found_by = given, "given order"
 
     def settled() -> bool:

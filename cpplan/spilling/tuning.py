@@ -55,6 +55,8 @@ class SpillingTuning:
         Of what is left then, for orders that move fewer bytes.
     climb_turns
         Turns of hill climbing at most.
+    every_order_share
+        Of what the given order leaves, for the bound that holds for every order.
     given_share
         Of the time, for the given order, if orders are searched.
     alone_share
@@ -91,6 +93,7 @@ class SpillingTuning:
     order_share: float = 0.2
     climb_share: float = 0.5
     climb_turns: int = 200
+    every_order_share: float = 0.2
     given_share: float = 0.25
     alone_share: float = 0.2
     schedules_planned: int = 3

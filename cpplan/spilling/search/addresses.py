@@ -178,13 +178,13 @@ class AddressSearch:
         return best
 
     def _begin(self, starts: Sequence[Start], deadline: Deadline) -> list[tuple[Placed, _State]]:
-        """Packed choices from each start, and states to change."""
+        """Packed choices from each start, and states to change; one even if time is up."""
         if self.problem.base.any() or not prepare(ADDRESSES, deadline):
             return []
-        found = []
+        found: list[tuple[Placed, _State]] = []
         for kept, goals in starts:
             for power in active().address_powers:
-                if deadline.expired():
+                if found and deadline.expired():
                     break
                 deadline.spend(self._work)
                 goal = self._goals(kept) if goals is None else goals.copy()

@@ -21,12 +21,14 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
 from cpplan.runtime.budget import Budget
+from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
 from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
 from cpplan.spilling.heuristics.eviction import drop_cost
 from cpplan.spilling.loads import Loads
+from cpplan.spilling.loops import ADDRESSES
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
@@ -145,6 +147,7 @@ class SpillSearch:
 
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Take the best packed choice to which evictions by address lead from some choices."""
+        prepare(ADDRESSES, budget.deadline)
         search = self._address_search(budget)
         starts: list[Start] = [(choice.kept, None) for choice in choices]
         share = budget.share(active().rules_share).deadline
