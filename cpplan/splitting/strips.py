@@ -66,6 +66,7 @@ class StripMaker:
     def __init__(self, region: Region, family: Family | None):
         self._region, self._family = region, family
         self._costs = np.array([op.cost for op in region.ops], np.float64)
+        self._once = np.array([not op.recomputable for op in region.ops])
         self._edges: dict[int, list[_Edge] | None] = {}
         self._extents: list[int] = []
         self._accesses: list[tuple[int, list[_Access]] | None] = []
@@ -75,14 +76,17 @@ class StripMaker:
             self._accesses = [self._find_accesses(family, m) for m in range(len(region.storages))]
 
     def make(self, count: int) -> Strips | None:
-        """Strips, ``count`` of them; ``None`` if the last op has too few steps."""
+        """Strips, ``count`` of them; ``None`` if an op has too few steps, or may not run again."""
         steps = None
         cost = float(self._costs.sum())
         if self._family is not None:
             steps = self._steps(count)
             if steps is None:
                 return None
-            shares = (steps[:, :, 1] - steps[:, :, 0]).sum(axis=1) / self._extents
+            runs = (steps[:, :, 1] - steps[:, :, 0]).sum(axis=1)
+            if np.any(self._once & (runs > self._extents)):
+                return None
+            shares = runs / self._extents
             cost = float((self._costs * shares).sum())
         return Strips(steps, *self._shares(steps, count), cost)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ import cpplan
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.pieces import Pieces
+from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.report.html.plan_data import plan_data
 from cpplan.splitting.piece_graph import split_graph
+from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.region import Region
 from tests.support.split_networks import Network
 from tests.support.split_oracle import random_twins
 
@@ -327,3 +331,19 @@ def test_attention_runs_by_query_rows_of_a_product_that_holds_keys_and_values() 
     assert whole.peak == 512 + 4 * 512
     assert plan.peak <= 512 + 3 * 512 + 256
     cpplan.simulate(graph, plan)
+
+
+def test_halos_are_not_computed_again_by_ops_that_may_run_only_once() -> None:
+    net = Network()
+    x = net.conv(net.image(12, 12, 1), 8, taps=1)
+    net.conv(net.conv(net.relu_over(x), 8, taps=3), 1, taps=3)
+    net.ops[1] = replace(net.ops[1], recomputable=False)
+    region = Region(SplitProblem(to_anf(net.graph()), Residency()), 0, 4)
+    assert region.strips("rows", 3) is None
+    net.ops[1] = replace(net.ops[1], recomputable=True)
+    region = Region(SplitProblem(to_anf(net.graph()), Residency()), 0, 4)
+    strips = region.strips("rows", 3)
+    assert strips is not None
+    # The second convolution makes a row more at each of two ends twice, the first two and so on.
+    assert strips.steps is not None
+    assert [int(rows[:, 1].sum() - rows[:, 0].sum()) for rows in strips.steps] == [20, 20, 16, 12]
