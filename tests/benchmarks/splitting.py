@@ -1,22 +1,43 @@
-"""Peaks of models in pieces at several work factors.
+"""Peaks of models in pieces at several work factors, beside the bound on every splitting.
 
-Run ``python -m tests.benchmarks.splitting FILE …``.
+    python -m tests.benchmarks.splitting [--factors 1 1.02 1.1 1.2] [--time-limit 20]
+        [--inputs outside] [--deterministic] [--csv FILE] [FILE ...]
 
-A file is a model, or a JSON of layer tables with published points (``{"nets": [{"name",
-"input_shape", "layers": [[kind, channels, taps, stride, padding]], "published"}]}``), which is
-planned in the accounting of such tables: neither the image nor the last output is in the arena.
+Without a file, the networks of ``NETWORKS``; GPT-2's scores are outside the arena. A file is a
+model, or a JSON of layer tables with published points (``{"nets": [{"name", "input_shape",
+"layers": [[kind, channels, taps, stride, padding]], "published"}]}``), which is planned in the
+accounting of such tables: neither the image nor the last output is in the arena. The unsplit peak
+is that of the same options without pieces. ``splitting.csv`` beside this file has rows measured
+with ``--deterministic --time-limit 40 --factors 1 1.2``, ShuffleNetV2's with 20.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import cpplan
 from tests.support.split_networks import Network
+
+DATASETS = Path(__file__).resolve().parents[2] / "datasets"
+NETWORKS: Mapping[str, Mapping[str, str]] = {
+    "zoo/unet.infer.json.gz": {},
+    "zoo/inception_v3.infer.json.gz": {},
+    "zoo/densenet121.infer.json.gz": {},
+    "zoo/resnet50.infer.json.gz": {},
+    "zoo/shufflenet_v2_x1_0.infer.json.gz": {},
+    "zoo/efficientnet_b0.infer.json.gz": {},
+    "zoo/convnext_tiny.infer.json.gz": {},
+    "zoo/swin_t.infer.json.gz": {},
+    "zoo/vit_b_16.infer.json.gz": {},
+    "zoo/gpt2.infer.json.gz": {"outputs": "outside"},
+}
+"""Model -> options for it."""
 
 
 def read(path: str) -> Iterator[tuple[str, cpplan.Graph, dict[str, str], list[Mapping[str, Any]]]]:
@@ -43,32 +64,63 @@ def from_layers(net: Mapping[str, Any]) -> cpplan.Graph:
     return network.graph(net["name"])
 
 
+def row_of(
+    graph: cpplan.Graph, whole: int | None, factor: float, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What one model needs at one work factor, by heading."""
+    begin = time.process_time()
+    plan = cpplan.solve(graph, split=True, cost_limit=factor, in_place=True, **options)
+    cost = (plan.cost or 0) / plan.base_cost if plan.base_cost else 1.0
+    return {
+        "at most": factor,
+        "whole": whole,
+        "peak": plan.peak,
+        "bound": plan.lower_bound,
+        "work": round(cost, 4),
+        "runs": len(plan.order),
+        "copied": plan.copied_bytes,
+        "status": plan.status,
+        "cpu s": round(time.process_time() - begin, 1),
+    }
+
+
 def main() -> None:
-    """Print one line a model and work factor."""
+    """Print one line a model and work factor, and write the rows as CSV if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE")
-    parser.add_argument("--factors", type=float, nargs="+", default=[1.0, 1.02, 1.1, 1.2, 1.5])
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("--factors", type=float, nargs="+", default=[1.0, 1.02, 1.1, 1.2])
     parser.add_argument("--time-limit", type=float, default=20.0, metavar="S")
     parser.add_argument("--inputs", default=None)
+    parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--csv", type=Path, default=None, metavar="FILE")
     arguments = parser.parse_args()
-    for path in arguments.files:
+    options: dict[str, Any] = {"time_limit": arguments.time_limit}
+    if arguments.deterministic:
+        options["deterministic"] = True
+    rows = []
+    for path in arguments.files or [str(DATASETS / name) for name in NETWORKS]:
         for name, graph, where, published in read(path):
+            given = {**where, **NETWORKS.get(f"{Path(path).parent.name}/{name}", {}), **options}
             if arguments.inputs is not None:
-                where = {**where, "inputs": arguments.inputs}
+                given["inputs"] = arguments.inputs
+            whole = cpplan.solve(graph, in_place=True, **given).peak
             points = {point["mac_factor"]: point["bytes_measured"] for point in published}
             for factor in sorted(points) or arguments.factors:
-                plan = cpplan.solve(
-                    graph, split=True, cost_limit=factor, in_place=True,
-                    time_limit=arguments.time_limit, **where,  # type: ignore[arg-type]
-                )  # fmt: skip
-                work = (plan.cost or 0) / plan.base_cost if plan.base_cost else 1.0
-                print(
-                    f"{name}  at most {factor:.4f}: {plan.peak} B at {work:.4f}, "
-                    f"bound {plan.lower_bound} B, {len(plan.order)} runs, "
-                    f"copied {plan.copied_bytes} B"
-                    + (f", published {points[factor]} B" if factor in points else ""),
-                    flush=True,
-                )
+                row = {"model": name, **row_of(graph, whole, factor, given)}
+                if points:
+                    row["published"] = points[factor]
+                print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+                rows.append(row)
+                if arguments.csv is not None:
+                    write(arguments.csv, rows)
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of a table, whose first has all headings."""
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n", extrasaction="ignore")
+        table.writeheader()
+        table.writerows(rows)
 
 
 if __name__ == "__main__":
