@@ -106,7 +106,7 @@ class Frontier:
             if max(whole[start:stop]) > enough
         ]
         regions: dict[tuple[int, int], Region] = {}
-        for styles in estimates or (_in_line, _in_tiles, _in_strips, _others):
+        for styles in estimates or (_in_line, _in_tiles, _in_strips, _coarsely, _others):
             # No division with a region of so many bytes is better than the best so far.
             best_so_far = self.divisions()[0].peak
             for start, stop in spans:
@@ -228,14 +228,25 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
 def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along one axis of its last op, in pieces of one step and of more."""
     for inner in region.axis_names()[first : first + 1]:
-        tuning = tuned(SplittingTuning)
-        extent = region.problem.axes(region.ops[-1])[inner].extent
-        shares = {extent // count for count in tuning.coarsest} - set(range(tuning.coarser[-1] + 1))
-        for step in (*tuning.coarser, *sorted(shares)):
-            for longest in dict.fromkeys((1, step, _UNLIMITED)):
+        for step in tuned(SplittingTuning).coarser:
+            for longest in (1, _UNLIMITED):
                 found = region.estimate(style := Style(inner, step=step, longest=longest))
                 if found is not None:
                     yield found, style
+
+
+def _coarsely(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
+    """Estimates of a region along one axis in few pieces, and in pieces of all ops alike."""
+    tuning = tuned(SplittingTuning)
+    for inner in region.axis_names()[first : first + 1]:
+        extent = region.problem.axes(region.ops[-1])[inner].extent
+        shares = {extent // count for count in tuning.coarsest} - set(range(tuning.coarser[-1] + 1))
+        alike = [(step, step) for step in tuning.coarser[1:]]
+        few = [(step, most) for step in sorted(shares) for most in (1, step, _UNLIMITED)]
+        for step, longest in (*alike, *few):
+            found = region.estimate(style := Style(inner, step=step, longest=longest))
+            if found is not None:
+                yield found, style
 
 
 def _in_tiles(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
@@ -280,6 +291,7 @@ def _others(region: Region, floor: int) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along the further axes of its last op."""
     for number in range(1, len(region.axis_names())):
         yield from _in_line(region, floor, number)
+        yield from _coarsely(region, floor, number)
         yield from _in_tiles(region, floor, number)
         yield from _in_strips(region, floor, number)
 
