@@ -59,6 +59,8 @@ class Split:
         Limit on the bytes, if there is one.
     weighed
         True if plans were ranked by more than their peaks.
+    derived
+        Seconds that it took to derive the pieces and their order.
     """
 
     packed: Packed
@@ -69,6 +71,7 @@ class Split:
     least: LeastPiece
     limit: int | None = None
     weighed: bool = False
+    derived: float = 0.0
 
 
 class SplitSearch:
@@ -307,10 +310,13 @@ class SplitSearch:
             if self._piece_bytes and self._weight(division) >= below:
                 return
             split = self._trial(division, deadline)
-            if split is not None:
-                if split.packed.peak <= limit:
-                    below = min(below, self._value(split))
-                yield split
+            if split is None:
+                continue
+            if split.packed.peak <= limit and self._value(split) < below:
+                below = self._value(split)
+                # To check it takes in proportion to what it took to derive.
+                deadline.reserve(tuned(SplittingTuning).checked * split.derived)
+            yield split
 
     def _weight(self, division: Division) -> int:
         return self._weigh(division.peak, division.pieces)
@@ -324,7 +330,8 @@ class SplitSearch:
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
         deadline.spend(tuning.work_per_piece * len(program.order))
-        needed = tuning.slower * (deadline.elapsed() - begin)
+        derived = deadline.elapsed() - begin
+        needed = tuning.slower * derived
         if len(program.order) > tuning.most_pieces or (timed and needed > deadline.remaining()):
             return None
         packed = self._pack(program, deadline, quick=True)
@@ -333,7 +340,7 @@ class SplitSearch:
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
         )
-        return self._split(packed, graph)
+        return replace(self._split(packed, graph), derived=derived)
 
     def _elements(self, deadline: Deadline) -> Iterator[Split]:
         """The plan of a small program in its smallest pieces, at the best order found."""

@@ -55,6 +55,8 @@ class SplittingTuning:
         Of the time left then, for whole ops that run again.
     limit_share
         Of the time left, for each cost at which a plan may fit into a limit.
+    checked
+        Time kept to check the plan in the end, as a multiple of that to derive its pieces.
     slower
         Time that must be left to pack a graph of pieces by heuristics, as a multiple of that to
         derive it.
@@ -85,6 +87,7 @@ class SplittingTuning:
     once_share: float = 0.4
     whole_again_share: float = 0.3
     limit_share: float = 0.35
+    checked: float = 4.5
     slower: float = 3.0
     work_per_region: float = 0.002
     work_per_piece: float = 1e-4

@@ -16,7 +16,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, to_anf
 from cpplan.verification.access_trace import Access, lifespans
-from cpplan.verification.pieces import graph_of_pieces
+from cpplan.verification.pieces import Described, graph_of_pieces
 from cpplan.verification.runs import Retention
 
 
@@ -41,8 +41,12 @@ Graph and str
         raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
 
 
-def planned_program(source: Graph | Program, plan: Plan) -> Program:
+def planned_program(
+    source: Graph | Program, plan: Plan, described: Described | None = None
+) -> Program:
     """The program the plan's order makes of the graph, or of its graph of pieces.
+
+    ``described`` is the graph of pieces, where it is known.
 
     Raises
     ------
@@ -62,7 +66,7 @@ def planned_program(source: Graph | Program, plan: Plan) -> Program:
     graph = source.graph if isinstance(source, Program) else source
     if not all(isinstance(name, str) for name in plan.order):
         raise VerificationError("the plan's order must hold names of ops")
-    graph = graph_of_pieces(graph, plan.pieces)
+    graph = described.graph if described is not None else graph_of_pieces(graph, plan.pieces)
     try:
         return to_anf(graph, plan.order)
     except InputError as error:

@@ -73,7 +73,7 @@ from cpplan.verification.needed_buffers import (
 from cpplan.verification.never_shared import never_shared
 from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.piece_copies import copied_bytes
-from cpplan.verification.pieces import describe_pieces
+from cpplan.verification.pieces import Described, describe_pieces
 from cpplan.verification.pool_objective import is_peak
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
@@ -280,14 +280,15 @@ class _Needs(NamedTuple):
 
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
-    program = planned_program(source, plan)
+    graph = source.graph if isinstance(source, Program) else source
+    described = describe_pieces(graph, plan.pieces) if plan.pieces else None
+    program = planned_program(source, plan, described)
     # Only the access trace can tell how many bytes are copied.
     alone = tuple(plan.pools) == (Pool(),) and not plan.pieces and plan.copied_bytes is None
     if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
         return found
     accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
-    graph = source.graph if isinstance(source, Program) else source
-    _check_copied(graph, program, plan, accesses)
+    _check_copied(described, program, plan, accesses)
     needed = needed_buffers(accesses, plan.pools)
     check_costs(program, plan)
     check_first_last(plan)
@@ -418,15 +419,16 @@ def _covers(duals: CutDuals, plan: Plan) -> bool:
     return whole and (plan.scope == "given order" or not duals.given_order)
 
 
-def _check_copied(graph: Graph, program: Program, plan: Plan, accesses: Sequence[Access]) -> None:
+def _check_copied(
+    described: Described | None, program: Program, plan: Plan, accesses: Sequence[Access]
+) -> None:
     """Raise if a plan claims another number of bytes copied to gather and to paste bands."""
     if plan.copied_bytes is None:
-        if plan.pieces:
+        if described is not None:
             raise VerificationError("the plan cuts ops, but does not say how many bytes it copies")
         return
     copied = 0
-    if plan.pieces:
-        described = describe_pieces(graph, plan.pieces)
+    if described is not None:
         copied = copied_bytes(described, program, plan, accesses)
     if plan.copied_bytes != copied:
         raise VerificationError(
