@@ -17,7 +17,7 @@ from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.cuts import NAME as MINIMUM_CUT
-from cpplan.packing.bounds import Bound
+from cpplan.packing.bounds import Bound, largest_buffer_bound
 from cpplan.packing.pools.bounds import objective_bound
 from cpplan.packing.pools.objective import pool_peaks
 from cpplan.packing.search.outcome import OrderOutcome
@@ -71,8 +71,9 @@ def make_plan(
         return replace(pooled, first=first, last=last)
     problem, peak = packed.problem, packed.peak
     bound, scope, found_by = packed.bound, _scope(searched), packed.found_by
+    certificate: Certificate | None = None
     if searched is not None:
-        bound = Bound(searched.bound, searched.bound_by, bound.step)
+        bound, certificate = _searched_bound(searched, problem, bound.step)
         found_by = f"{searched.found_by}, {found_by}"
     fits = limit is None or peak <= limit
     status: Status = "optimal" if peak == bound.value else "feasible"
@@ -96,15 +97,24 @@ def make_plan(
         message=None if fits else explain_shortfall(problem, bound, peak, limit or 0),
         first=first,
         last=last,
-        certificate=_certificate(searched),
+        certificate=certificate,
     )
 
 
-def _certificate(searched: OrderOutcome | None) -> Certificate | None:
-    """Certificate of the bound, if it has any."""
-    if searched is None or searched.bound_by not in (FORCED, MINIMUM_CUT):
-        return None
-    return searched.certificate
+def _searched_bound(
+    searched: OrderOutcome, problem: Problem, step: int | None
+) -> tuple[Bound, Certificate | None]:
+    """Bound on every order with its certificate, if it has any; the largest buffer if that is more.
+
+    A search that had no time proves nothing. ``step`` is that of the plan's order with the most
+    live bytes.
+    """
+    largest = largest_buffer_bound(problem)
+    if largest.value > searched.bound:
+        return largest, None
+    certified = searched.bound_by in (FORCED, MINIMUM_CUT)
+    bound = Bound(searched.bound, searched.bound_by, step)
+    return bound, searched.certificate if certified else None
 
 
 def make_remat_plan(

@@ -56,6 +56,8 @@ class ProvedBound(NamedTuple):
         rests on a search that has ended, and nothing but that search can prove it again.
     proves
         The statement, as one clause.
+    any_order
+        True if what it proves of one order, it proves of every order that runs each op once.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ProvedBound(NamedTuple):
     sharing: Sharing
     proof: Proof
     proves: str
+    any_order: bool = False
 
 
 _PACKING = "no packing of the buffers at this order has a smaller peak"
@@ -73,7 +76,9 @@ _LEVEL = "no layout over the pools has a smaller value at this level of the obje
 PEAK_BOUNDS = (
     ProvedBound(LIVE, "given order", "no", "recomputed", "so many bytes are live at one step"),
     ProvedBound(FIXED, "given order", "yes", "recomputed", "a buffer of fixed offset ends there"),
-    ProvedBound(LARGEST, "given order", "yes", "recomputed", "one buffer has so many bytes"),
+    ProvedBound(
+        LARGEST, "given order", "yes", "recomputed", "one buffer has so many bytes", any_order=True
+    ),
     ProvedBound(
         SHARED, "given order", "only", "recomputed", "a step needs so much, whatever is shared"
     ),
@@ -235,7 +240,9 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
     'live bytes of one order prove nothing about every order'
     """
     name = bound.name
-    if bound.reach == "given order" and plan.scope != "given order":
+    once = plan.scope == "every order" and not may_run_again(plan)
+    one_order = bound.reach == "given order" and not (bound.any_order and once)
+    if one_order and plan.scope != "given order":
         return f"{name} of one order prove nothing about every order"
     if bound.reach != "every splitting" and (plan.scope == "every splitting" or plan.pieces):
         return f"{name} proves nothing about every splitting"

@@ -379,5 +379,6 @@ def test_without_time_to_search_for_orders_the_given_one_is_packed():
     options = {"order": "search", "in_place": True, "time_limit": 60, "workers": 1}
     plan = solve(graph, tuning=tuning, **options)
     assert plan.order == tuple(op.name for op in graph.ops)
-    assert (plan.status, plan.lower_bound) == ("feasible", 0)
+    assert (plan.status, plan.scope) == ("feasible", "every order")
+    assert (plan.lower_bound, plan.bound_by) == (max(plan.size), "largest buffer")
     assert plan.message.endswith(NO_TIME_TO_ORDER)

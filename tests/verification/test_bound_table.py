@@ -237,3 +237,15 @@ def test_each_bound_says_where_it_applies():
     assert {"live bytes, shared", "CP-SAT sharing", "least footprint"} < set(sharing)
     assert not {"live bytes", "niche search", "least reach"} & set(sharing)
     assert find_bound(COST_BOUNDS, "every op once").proof == "recomputed"
+
+
+def test_the_largest_buffer_bounds_every_order_that_runs_ops_once() -> None:
+    graph = two_chains()
+    plan = cpplan.solve(graph, order="search")
+    assert plan.scope == "every order"
+    weak = {"status": "feasible", "bound_by": "largest buffer", "certificate": None}
+    assert verify(graph, replace(plan, lower_bound=8, **weak)) is None
+    with pytest.raises(VerificationError, match="no buffer is so large"):
+        verify(graph, replace(plan, lower_bound=9, **weak))
+    with pytest.raises(VerificationError, match="prove nothing about every order"):
+        verify(graph, replace(plan, lower_bound=8, scope="every splitting", **weak))
