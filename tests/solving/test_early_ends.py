@@ -236,11 +236,11 @@ def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkey
 def test_starts_of_recomputation_are_not_cut_to_a_small_share(monkeypatch):
     shares = []
 
-    def first_schedule(problem: object, limit: int, orders: object, slot: Deadline) -> object:
+    def first_schedules(problem: object, limit: int, orders: object, slot: Deadline, **how: object):
         shares.append(slot.remaining() / deadline.remaining())
         raise TimeUpError  # what comes after is not asked
 
-    monkeypatch.setattr(portfolio, "first_schedule", first_schedule)
+    monkeypatch.setattr(portfolio, "first_schedules", first_schedules)
     for seed in range(6):
         problem, deadline = random_remat_problem(seed, 6), Deadline(LIMIT, deterministic=True)
         search = portfolio.ScheduleSearch(KnownSchedules(problem, given_order(problem)))
