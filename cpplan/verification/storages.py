@@ -152,7 +152,8 @@ def relaxed_by(
     --------
     >>> from cpplan.model.graph import Op
     >>> from cpplan.model.tensor import Tensor
-    >>> graph = Graph("g", (Tensor("x", 4, kind="input"), Tensor("y", 8)), (Op("pad", "", ("x",), ("y",)),))
+    >>> tensors = Tensor("x", 4, kind="input"), Tensor("y", 8)
+    >>> graph = Graph("g", tensors, (Op("pad", "", ("x",), ("y",)),))
     >>> relaxed_by(graph, Residency(), [("x", "y", 4)], [0]).size
     {'y[0:4]': 4, 'x[0:4]': 4}
     """
