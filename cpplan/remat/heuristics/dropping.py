@@ -55,7 +55,7 @@ def drop(
     ...     Op("h", inputs=("b",), outputs=("c",)),
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
-    >>> drop(remat_problem(Graph("g", tensors, ops)), range(4), 12, Deadline(10))
+    >>> drop(remat_problem(Graph("g", tensors, ops)), range(4), 12, Deadline(600))
     (0, 1, 2, 0, 3)
     """
     if not prepare(SCHEDULES, deadline):

@@ -56,7 +56,7 @@ def first_schedules(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> first_schedules(problem, 12, [range(4)], Deadline(10))
+    >>> first_schedules(problem, 12, [range(4)], Deadline(600))
     [Start(schedule=(0, 1, 2, 0, 3), name='greedy dropping')]
     """
     tried = list(dict.fromkeys(tuple(int(unit) for unit in order) for order in orders))
