@@ -26,8 +26,8 @@ def gap(seed: int) -> int:
     return plan.peak - least
 
 
-def test_fifteen_networks_need_what_brute_force_finds() -> None:
-    assert max(map(gap, seeds(15))) == 0
+def test_eight_networks_need_what_brute_force_finds() -> None:
+    assert max(map(gap, seeds(8))) == 0
 
 
 @pytest.mark.slow

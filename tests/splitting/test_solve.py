@@ -105,7 +105,7 @@ def test_a_plan_in_pieces_is_never_larger_than_one_without(
     assert plan.cost <= cost_limit * plan.base_cost
 
 
-@pytest.mark.parametrize("seed", [1005, 1016])
+@pytest.mark.parametrize("seed", [1005, pytest.param(1016, marks=pytest.mark.slow)])
 def test_plans_need_no_more_at_a_larger_cost_limit_nor_with_more_allowed(seed: int) -> None:
     rng = random.Random(seed)
     graph, in_place = random_twins(rng, 60).graph(), rng.random() < 0.5
@@ -131,7 +131,7 @@ def test_a_network_with_a_residual_branch_keeps_line_buffers_only() -> None:
     graph = net.graph()
     # Unsplit, two tensors of 1,024 B are live with the skip.
     assert cpplan.solve(graph, in_place=True).peak == 3 * 1024
-    plan = cpplan.solve(graph, split=True, in_place=True, time_limit=1, deterministic=True)
+    plan = cpplan.solve(graph, split=True, in_place=True, time_limit=0.3, deterministic=True)
     check(graph, plan)
     # Rows of 64 B: 4 of the skip, 3 of each other tensor, besides image and output (128 B).
     assert plan.peak < 1200
