@@ -1,4 +1,4 @@
-"""What Python 3.10 refuses although later ones take it, and type checkers let pass."""
+"""Syntax and names that Python 3.10 refuses, though later ones and type checkers take them."""
 
 from __future__ import annotations
 

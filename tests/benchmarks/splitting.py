@@ -67,7 +67,7 @@ def from_layers(net: Mapping[str, Any]) -> cpplan.Graph:
 def row_of(
     graph: cpplan.Graph, whole: int | None, factor: float, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What one model needs at one work factor, by heading."""
+    """Row of one model at one work factor, by heading: bytes, bound, work and seconds."""
     begin = time.process_time()
     plan = cpplan.solve(graph, split=True, cost_limit=factor, in_place=True, **options)
     cost = (plan.cost or 0) / plan.base_cost if plan.base_cost else 1.0

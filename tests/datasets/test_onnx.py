@@ -27,7 +27,7 @@ FOLDER = DATASETS / "onnx"
 
 @dataclass(frozen=True)
 class Export:
-    """What is known of a model without reading its file.
+    """Facts about a model that are known without its file.
 
     Attributes
     ----------

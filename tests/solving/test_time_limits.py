@@ -1,4 +1,4 @@
-"""What grows with a graph grows in proportion, and models are built only while there is time."""
+"""Time and memory grow in proportion to a graph; models are built only while there is time."""
 
 import sys
 import tracemalloc

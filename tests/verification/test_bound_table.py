@@ -177,7 +177,7 @@ def given_order() -> tuple[Graph, Plan]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_bound_raised_to_the_peak_passes_as_recomputed(name):
-    """Of every name; what passes is called searched."""
+    """Any name is tried; a bound that passes is called searched."""
     for graph, plan in (bumped(), given_order()):
         for scope in ("given order", "every order"):
             claim = replace(

@@ -28,7 +28,7 @@ def model(text: str) -> onnx.ModelProto:
 
 
 def wiring(proto: onnx.ModelProto) -> list[tuple[str, ...]]:
-    """Of every node its name, and what it reads and writes."""
+    """Name, inputs and outputs of every node."""
     return [(node.name, *node.input, "->", *node.output) for node in proto.graph.node]
 
 
@@ -50,7 +50,7 @@ def assert_same(one: onnx.ModelProto, other: onnx.ModelProto) -> None:
 
 
 def stays(program: cpplan.Program) -> dict[str, tuple[int, int, int]]:
-    """Of every buffer its lifespan and size."""
+    """Lifespan and size of every buffer."""
     problem = to_problem(program)
     columns = problem.lower.tolist(), problem.upper.tolist(), problem.size.tolist()
     return dict(zip(problem.names, zip(*columns, strict=True), strict=True))
