@@ -26,8 +26,8 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.moves import NOTHING_HIDDEN, Hidden, order_with_moves
 from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.retentions import find_retentions
 from cpplan.spilling.search.addresses import NAME
-from cpplan.spilling.stays import find_stays
 from cpplan.verification.verifier import check_offsets
 
 # Share of the time left for packing the slow pool.
@@ -188,8 +188,8 @@ def _offsets_at(
     """Offset of each buffer of the fast pool, from those of the accesses."""
     names = CopyNames(tensor.name for tensor in graph.tensors)
     found = {
-        names.copy(stay.storage, stay.number): int(places[stay.accesses[0]])
-        for stay in find_stays(problem, kept)
+        names.copy(retention.storage, retention.number): int(places[retention.accesses[0]])
+        for retention in find_retentions(problem, kept)
     }
     offsets: Ints = np.array([found.get(name, 0) for name in part.names], np.int64)
     return offsets
@@ -201,8 +201,8 @@ def places_of(layout: Layout, problem: SpillProblem, kept: Flags, graph: Graph) 
     rows = zip(layout.problem.names, layout.offset.tolist(), layout.pool.tolist(), strict=True)
     offset = {name: offset for name, offset, pool in rows if pool == 0}
     places: Ints = np.full(len(problem.access_step), -1, np.int64)
-    for stay in find_stays(problem, kept):
-        places[stay.accesses] = offset.get(names.copy(stay.storage, stay.number), -1)
+    for retention in find_retentions(problem, kept):
+        places[retention.accesses] = offset.get(names.copy(retention.storage, retention.number), -1)
     return places
 
 

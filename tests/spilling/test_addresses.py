@@ -19,8 +19,8 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
 from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
+from cpplan.spilling.retentions import find_retentions
 from cpplan.spilling.search.addresses import AddressSearch, Placed
-from cpplan.spilling.stays import find_stays
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -51,15 +51,15 @@ def overlaps(problem: SpillProblem, placed: Placed) -> set[tuple[int, int]]:
     """Pairs of accesses of one step whose storages have bytes in common there."""
     near = problem.near(placed.kept)
     there: dict[int, list[tuple[int, int, int]]] = {}
-    for stay in find_stays(problem, placed.kept):
-        at = int(placed.places[stay.accesses[0]])
-        assert all(placed.places[access] == at for access in stay.accesses)
-        storage = problem.names.index(stay.storage)
-        steps = {int(problem.access_step[access]): access for access in stay.accesses}
+    for retention in find_retentions(problem, placed.kept):
+        at = int(placed.places[retention.accesses[0]])
+        assert all(placed.places[access] == at for access in retention.accesses)
+        storage = problem.names.index(retention.storage)
+        steps = {int(problem.access_step[access]): access for access in retention.accesses}
         rows = zip(problem.gap_storage, problem.gap_lower, problem.gap_upper, strict=True)
         for gap, (of, lower, upper) in enumerate(rows):
             ends = {problem.gap_before[gap], problem.gap_after[gap]}
-            if of == storage and placed.kept[gap] and ends & set(stay.accesses):
+            if of == storage and placed.kept[gap] and ends & set(retention.accesses):
                 steps |= dict.fromkeys(range(lower, upper), -1 - storage)
         for step, access in steps.items():
             there.setdefault(step, []).append((access, at, at + int(problem.size[storage])))

@@ -262,6 +262,25 @@ def _empty(flat, state, drop, drops, step):
 
 
 @inner_loop
+def _place(flat, state, losses, drop, drops, slow, step, power, used, goal, emptied):
+    """True once all operands of a step that must be in the fast pool are; those read come first."""
+    first, last = flat.step_start[step], flat.step_start[step + 1]
+    for turn in range(2):
+        for row in range(first, last):
+            access = flat.step_access[row]
+            storage = flat.access_storage[access]
+            output = flat.written[storage] and access == flat.first_access[storage]
+            if state.there[storage] or not flat.near[access] or output != (turn == 1):
+                continue
+            if not (output and _over(flat, state, drop, drops, step, access, used, goal[access])):
+                where = np.int64(0) if emptied else goal[access]
+                if not _put(flat, state, losses, drop, drops, slow, access, step, power, where):
+                    return False
+            state.pinned[storage] = step
+    return True
+
+
+@inner_loop
 def _simulate(flat, drop, goal, power, places):
     """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
 
@@ -313,44 +332,13 @@ def _simulate(flat, drop, goal, power, places):
             state.current[storage] = access
             if state.there[storage]:
                 state.pinned[storage] = step
-        failed = False
-        # Operands that must be there: what is read first, then what is written.
-        for turn in range(2):
-            for row in range(first, last):
-                access = flat.step_access[row]
-                storage = flat.access_storage[access]
-                output = flat.written[storage] and access == flat.first_access[storage]
-                if state.there[storage] or not flat.near[access] or output != (turn == 1):
-                    continue
-                if output and _over(flat, state, drop, drops, step, access, used, goal[access]):
-                    state.pinned[storage] = step
-                    continue
-                if not _put(
-                    flat, state, losses, drop, drops, slow, access, step, power, goal[access]
-                ):
-                    failed = True
-                    break
-                state.pinned[storage] = step
-        if failed:
+        if not _place(flat, state, losses, drop, drops, slow, step, power, used, goal, False):
             for row in range(first, last):
                 used[flat.access_storage[flat.step_access[row]]] = -1
             if not _empty(flat, state, drop, drops, step):
                 return _NEVER
-            for turn in range(2):
-                for row in range(first, last):
-                    access = flat.step_access[row]
-                    storage = flat.access_storage[access]
-                    output = flat.written[storage] and access == flat.first_access[storage]
-                    if state.there[storage] or not flat.near[access] or output != (turn == 1):
-                        continue
-                    if output and _over(flat, state, drop, drops, step, access, used, goal[access]):
-                        state.pinned[storage] = step
-                        continue
-                    if not _put(
-                        flat, state, losses, drop, drops, slow, access, step, power, np.int64(0)
-                    ):
-                        return _NEVER
-                    state.pinned[storage] = step
+            if not _place(flat, state, losses, drop, drops, slow, step, power, used, goal, True):
+                return _NEVER
         # Operands that may lie in the slow pool, if they are to be kept.
         for row in range(first, last):
             access = flat.step_access[row]

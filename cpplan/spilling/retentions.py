@@ -1,4 +1,4 @@
-"""Stays of storages in the fast pool: accesses in a row between which every gap is kept."""
+"""Retentions of storages in the fast pool: accesses in a row between which every gap is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from cpplan.spilling.problem import Flags, SpillProblem
 
 
-class Stay(NamedTuple):
+class Retention(NamedTuple):
     """A storage, the number of its copy in the fast pool, and the accesses of that copy."""
 
     storage: str
@@ -17,8 +17,8 @@ class Stay(NamedTuple):
     accesses: list[int]
 
 
-def find_stays(problem: SpillProblem, kept: Flags) -> list[Stay]:
-    """All stays that the gaps kept leave, by storage, then in order of time.
+def find_retentions(problem: SpillProblem, kept: Flags) -> list[Retention]:
+    """All retentions that the gaps kept leave, by storage, then in order of time.
 
     Examples
     --------
@@ -38,19 +38,23 @@ def find_stays(problem: SpillProblem, kept: Flags) -> list[Stay]:
     >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
     >>> kept = problem.all_kept()
     >>> kept[0] = False
-    >>> [(stay.storage, stay.number, stay.accesses) for stay in find_stays(problem, kept)]
-    [('a', 0, [0]), ('a', 1, [1]), ('b', 0, [2, 3]), ('c', 0, [4, 5])]
+    >>> for found in find_retentions(problem, kept):
+    ...     print(*found)
+    a 0 [0]
+    a 1 [1]
+    b 0 [2, 3]
+    c 0 [4, 5]
     """
     near = problem.near(kept)
     follows = np.zeros(len(near), bool)
     inner = kept & (problem.gap_before >= 0) & (problem.gap_after >= 0)
     follows[problem.gap_after[inner]] = True
-    found: list[Stay] = []
+    found: list[Retention] = []
     for access in np.flatnonzero(near).tolist():
         name = problem.names[int(problem.access_storage[access])]
         if follows[access]:
             found[-1].accesses.append(access)
         else:
             number = found[-1].number + 1 if found and found[-1].storage == name else 0
-            found.append(Stay(name, number, [access]))
+            found.append(Retention(name, number, [access]))
     return found
