@@ -94,10 +94,10 @@ def test_tensor_in_the_way_of_the_next_one_is_evicted() -> None:
     problem = spill_problem(to_anf(cpplan.Graph("g", tensors, ops)), Residency(), pools)
     search = AddressSearch(problem, [1] * 5, 32, 0)
     names = [problem.names[storage] for storage in problem.access_storage.tolist()]
-    goal = np.array([8 * "abcd".find(name) for name in names])
-    placed = search.place(problem.all_kept(), np.maximum(goal, 0), 0.0)
+    wanted = np.array([8 * "abcd".find(name) for name in names])
+    placed = search.place(problem.all_kept(), np.maximum(wanted, 0), 0.0)
     assert placed is not None
     assert placed.paid == 16
-    found = search.run([(problem.all_kept(), goal)], Deadline(0.1, deterministic=True), 0)
+    found = search.run([(problem.all_kept(), wanted)], Deadline(0.1, deterministic=True), 0)
     assert found is not None
     assert found.paid == 0

@@ -62,10 +62,10 @@ def _loss(flat, storage, gap, drops, slow, step, power):
 
 
 @inner_loop
-def _hole(flat, state, room, align, goal):
-    """Offset of the hole nearest to a goal, or -1 if no hole holds these bytes."""
+def _hole(flat, state, room, align, wanted):
+    """Offset of the hole nearest to a wanted address, or -1 if no hole holds these bytes."""
     where, least, below = np.int64(-1), np.int64(_NEVER), np.int64(0)
-    wanted = goal // align * align
+    aligned = wanted // align * align
     count = state.filled[0]
     for number in range(count + 1):
         above = flat.capacity
@@ -73,9 +73,9 @@ def _hole(flat, state, room, align, goal):
             above = state.offset[state.blocks[number]]
         low = (below + align - 1) // align * align
         if low + room <= above:
-            offset = min(max(wanted, low), (above - room) // align * align)
-            if abs(offset - goal) < least:
-                least, where = abs(offset - goal), offset
+            offset = min(max(aligned, low), (above - room) // align * align)
+            if abs(offset - wanted) < least:
+                least, where = abs(offset - wanted), offset
         if number < count:
             block = state.blocks[number]
             below = max(below, state.offset[block] + state.length[block])
@@ -93,13 +93,13 @@ def _weigh(flat, state, losses, drops, slow, step, power):
 
 
 @inner_loop
-def _find(flat, state, losses, room, align, goal):
+def _find(flat, state, losses, room, align, wanted):
     """Cost and offset of the cheapest place for these bytes; the offset is -1 if there is none."""
     best, where = _PINNED, np.int64(-1)
     count = state.filled[0]
     for number in range(-2, 2 * count + 1):
         if number == -2:
-            offset = goal // align * align
+            offset = wanted // align * align
         elif number == -1:
             offset = np.int64(0)
         elif number < count:
@@ -133,7 +133,7 @@ def _find(flat, state, losses, room, align, goal):
             position += 1
         if cost > best or cost >= _PINNED:
             continue
-        if cost < best or where < 0 or abs(offset - goal) < abs(where - goal):
+        if cost < best or where < 0 or abs(offset - wanted) < abs(where - wanted):
             best, where = cost, offset
     return best, where
 
@@ -179,14 +179,14 @@ def _clear(flat, state, drop, drops, offset, end, keep):
 
 
 @inner_loop
-def _put(flat, state, losses, drop, drops, slow, access, step, power, goal):
+def _put(flat, state, losses, drop, drops, slow, access, step, power, wanted):
     """Put the storage of an access where that costs least; false if there is no place."""
     storage = flat.access_storage[access]
     room = flat.room[storage]
-    where = _hole(flat, state, room, flat.align[storage], goal)
+    where = _hole(flat, state, room, flat.align[storage], wanted)
     if where < 0:
         _weigh(flat, state, losses, drops, slow, step, power)
-        _, where = _find(flat, state, losses, room, flat.align[storage], goal)
+        _, where = _find(flat, state, losses, room, flat.align[storage], wanted)
         if where < 0:
             return False
         _clear(flat, state, drop, drops, where, where + room, np.int64(-1))
@@ -195,14 +195,14 @@ def _put(flat, state, losses, drop, drops, slow, access, step, power, goal):
 
 
 @inner_loop
-def _over(flat, state, drop, drops, step, output, used, goal):
+def _over(flat, state, drop, drops, step, output, used, wanted):
     """Put an output over an input that is dropped after it; false if that cannot be."""
     credit = flat.credit_of[output]
     if credit < 0:
         return False
     storage = flat.access_storage[output]
     room = flat.room[storage]
-    if goal >= 0 and _hole(flat, state, room, flat.align[storage], goal) == goal:
+    if wanted >= 0 and _hole(flat, state, room, flat.align[storage], wanted) == wanted:
         return False
     for row in range(flat.over_start[credit], flat.over_start[credit + 1]):
         source = flat.over_access[row]
@@ -262,7 +262,7 @@ def _empty(flat, state, drop, drops, step):
 
 
 @inner_loop
-def _place(flat, state, losses, drop, drops, slow, step, power, used, goal, emptied):
+def _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, emptied):
     """True once all operands of a step that must be in the fast pool are; those read come first."""
     first, last = flat.step_start[step], flat.step_start[step + 1]
     for turn in range(2):
@@ -272,8 +272,8 @@ def _place(flat, state, losses, drop, drops, slow, step, power, used, goal, empt
             output = flat.written[storage] and access == flat.first_access[storage]
             if state.there[storage] or not flat.near[access] or output != (turn == 1):
                 continue
-            if not (output and _over(flat, state, drop, drops, step, access, used, goal[access])):
-                where = np.int64(0) if emptied else goal[access]
+            if not (output and _over(flat, state, drop, drops, step, access, used, wanted[access])):
+                where = np.int64(0) if emptied else wanted[access]
                 if not _put(flat, state, losses, drop, drops, slow, access, step, power, where):
                     return False
             state.pinned[storage] = step
@@ -281,7 +281,7 @@ def _place(flat, state, losses, drop, drops, slow, step, power, used, goal, empt
 
 
 @inner_loop
-def _simulate(flat, drop, goal, power, places):
+def _simulate(flat, drop, wanted, power, places):
     """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
 
     ``drop`` then holds all gaps dropped, ``places`` the offset of each access in the fast pool.
@@ -312,7 +312,7 @@ def _simulate(flat, drop, goal, power, places):
         if flat.written[storage] or gap == flat.first_gap[storage + 1] or drop[gap]:
             continue
         access = flat.first_access[storage]
-        where = _hole(flat, state, flat.room[storage], flat.align[storage], goal[access])
+        where = _hole(flat, state, flat.room[storage], flat.align[storage], wanted[access])
         if where < 0:
             if flat.fixed[gap] == 1:
                 return _NEVER
@@ -332,12 +332,12 @@ def _simulate(flat, drop, goal, power, places):
             state.current[storage] = access
             if state.there[storage]:
                 state.pinned[storage] = step
-        if not _place(flat, state, losses, drop, drops, slow, step, power, used, goal, False):
+        if not _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, False):
             for row in range(first, last):
                 used[flat.access_storage[flat.step_access[row]]] = -1
             if not _empty(flat, state, drop, drops, step):
                 return _NEVER
-            if not _place(flat, state, losses, drop, drops, slow, step, power, used, goal, True):
+            if not _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, True):
                 return _NEVER
         # Operands that may lie in the slow pool, if they are to be kept.
         for row in range(first, last):
@@ -347,17 +347,17 @@ def _simulate(flat, drop, goal, power, places):
             if state.there[storage] or flat.near[access] or gap < 0 or drop[gap]:
                 continue
             output = flat.written[storage] and access == flat.first_access[storage]
-            if output and _over(flat, state, drop, drops, step, access, used, goal[access]):
+            if output and _over(flat, state, drop, drops, step, access, used, wanted[access]):
                 state.pinned[storage] = step
                 continue
             room = flat.room[storage]
             worth = _loss(flat, storage, gap, drops, slow, step, power)
             if not output:
                 worth -= float(flat.reload[storage] - min(flat.cross[access], flat.reload[storage]))
-            cost, where = 0.0, _hole(flat, state, room, flat.align[storage], goal[access])
+            cost, where = 0.0, _hole(flat, state, room, flat.align[storage], wanted[access])
             if where < 0:
                 _weigh(flat, state, losses, drops, slow, step, power)
-                cost, where = _find(flat, state, losses, room, flat.align[storage], goal[access])
+                cost, where = _find(flat, state, losses, room, flat.align[storage], wanted[access])
             if where < 0 or (cost > 0.0 and cost >= worth):
                 if flat.fixed[gap] == 1:
                     return _NEVER
@@ -389,19 +389,19 @@ def _simulate(flat, drop, goal, power, places):
 
 
 @njit(cache=True)
-def improve(flat, drop, goal, power, current, draws, slack, best, kept, found):
-    """Change gaps and goals one after another, and keep what costs no more but a slack.
+def improve(flat, drop, wanted, power, current, draws, slack, best, kept, found):
+    """Change gaps and wanted addresses one after another, and keep what costs no more but a slack.
 
-    ``drop`` and ``goal`` then hold the last state that was kept, ``kept`` and ``found`` the gaps
+    ``drop`` and ``wanted`` then hold the last state that was kept, ``kept`` and ``found`` the gaps
     and offsets of the best one, if one costs less than ``best``. Returned are both costs.
     """
-    gaps, accesses = len(drop), len(goal)
-    now, now_goal = drop, goal
+    gaps, accesses = len(drop), len(wanted)
+    now, now_wanted = drop, wanted
     places = np.zeros(accesses, np.int64)
     steps = len(flat.step_start) - 1
     dropped = np.empty(gaps, np.int64)
     for row in range(len(draws)):
-        trial, goals = now.copy(), now_goal.copy()
+        trial, next_wanted = now.copy(), now_wanted.copy()
         middle = int(draws[row, 0] * steps)
         width = 1 + int(draws[row, 1] ** 3 * steps / 4)
         kind = draws[row, 2]
@@ -416,8 +416,8 @@ def improve(flat, drop, goal, power, current, draws, slack, best, kept, found):
                     count += 1
             if count == 0:
                 continue
-            wanted = 1 + int(draws[row, 3] ** 2 * 4)
-            for number in range(wanted):
+            aligned = 1 + int(draws[row, 3] ** 2 * 4)
+            for number in range(aligned):
                 at = int(draws[row, 4] * count * (number + 1)) % count
                 gap = dropped[at]
                 storage = flat.access_storage[max(flat.gap_before[gap], flat.gap_after[gap])]
@@ -452,18 +452,18 @@ def improve(flat, drop, goal, power, current, draws, slack, best, kept, found):
                         at = low + int(draws[row, 4] * (high - low) * (number + 1)) % (high - low)
                         access = flat.step_access[at]
                         if draws[row, 5] < 0.3:
-                            goals[access] = -1
+                            next_wanted[access] = -1
                         elif draws[row, 5] < 0.5:
-                            goals[access] = flat.capacity
+                            next_wanted[access] = flat.capacity
                         else:
-                            goals[access] = int((draws[row, 5] * 2 - 1) * flat.capacity)
-        value = _simulate(flat, trial, goals, power, places)
+                            next_wanted[access] = int((draws[row, 5] * 2 - 1) * flat.capacity)
+        value = _simulate(flat, trial, next_wanted, power, places)
         if value <= current + int(slack * best * (1.0 - row / len(draws))):
             current = value
             for gap in range(gaps):
                 now[gap] = trial[gap]
             for access in range(accesses):
-                now_goal[access] = places[access] if places[access] >= 0 else goals[access]
+                now_wanted[access] = places[access] if places[access] >= 0 else next_wanted[access]
             if value < best:
                 best = value
                 for gap in range(gaps):
@@ -474,6 +474,6 @@ def improve(flat, drop, goal, power, current, draws, slack, best, kept, found):
 
 
 @njit(cache=True)
-def simulate(flat, drop, goal, power, places):
+def simulate(flat, drop, wanted, power, places):
     """As ``_simulate``, for Python."""
-    return _simulate(flat, drop, goal, power, places)
+    return _simulate(flat, drop, wanted, power, places)

@@ -96,10 +96,10 @@ Start = tuple[Flags, "Ints | None"]
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """Gaps dropped and goals from which the next changes are made, and the cost."""
+    """Gaps dropped and wanted addresses from which the next changes are made, and the cost."""
 
     drop: Flags
-    goal: Ints
+    wanted: Ints
     power: float
     paid: int
 
@@ -129,12 +129,12 @@ class AddressSearch:
         self._work += _RATE * 4 * len(problem.gap_lower)
         self._turn = min(_TURN, max(1, int(_BETWEEN_LOOKS / max(self._work, 1e-9))))
 
-    def place(self, kept: Flags, goal: Ints, power: float) -> Placed | None:
+    def place(self, kept: Flags, wanted: Ints, power: float) -> Placed | None:
         """A packed choice from gaps that it would keep; ``None`` if an op found no room."""
         from cpplan.spilling.search.address_kernel import simulate
 
         drop, places = ~kept, np.zeros(len(self.problem.access_step), np.int64)
-        paid = int(simulate(self.flat, drop, goal, power, places))
+        paid = int(simulate(self.flat, drop, wanted, power, places))
         return None if paid >= _NEVER else Placed(~drop, paid, places)
 
     def improve(self, state: _State, best: Placed, slack: float) -> Placed:
@@ -144,7 +144,7 @@ class AddressSearch:
         kept, places = best.kept.copy(), best.places.copy()
         draws = self.rng.random((self._turn, _DRAWS))
         state.paid, paid = improve(
-            self.flat, state.drop, state.goal, state.power, state.paid, draws, slack, best.paid,
+            self.flat, state.drop, state.wanted, state.power, state.paid, draws, slack, best.paid,
             kept, places,
         )  # fmt: skip
         return Placed(kept, int(paid), places) if paid < best.paid else best
@@ -182,26 +182,26 @@ class AddressSearch:
         if self.problem.base.any() or not prepare(ADDRESSES, deadline):
             return []
         found: list[tuple[Placed, _State]] = []
-        for kept, goals in starts:
+        for kept, known in starts:
             for power in active().address_powers:
                 if found and deadline.expired():
                     break
                 deadline.spend(self._work)
-                goal = self._goals(kept) if goals is None else goals.copy()
-                placed = self.place(kept, goal, power)
+                wanted = self._wanted(kept) if known is None else known.copy()
+                placed = self.place(kept, wanted, power)
                 if placed is not None:
-                    goal = np.where(placed.places >= 0, placed.places, goal)
-                    found.append((placed, _State(~placed.kept, goal, power, placed.paid)))
+                    wanted = np.where(placed.places >= 0, placed.places, wanted)
+                    found.append((placed, _State(~placed.kept, wanted, power, placed.paid)))
         return found
 
-    def _goals(self, kept: Flags) -> Ints:
-        """Lowest for what is kept long, highest for what is not."""
+    def _wanted(self, kept: Flags) -> Ints:
+        """Addresses wanted: the lowest for what is kept long, the highest for the rest."""
         problem = self.problem
         length = problem.gap_upper - problem.gap_lower
-        goal: Ints = np.full(len(problem.access_step), self.flat.capacity)
+        wanted: Ints = np.full(len(problem.access_step), self.flat.capacity)
         long = kept & (problem.gap_before >= 0) & (length > np.median(length))
-        goal[problem.gap_before[long]] = 0
-        return goal
+        wanted[problem.gap_before[long]] = 0
+        return wanted
 
 
 def _flatten(problem: SpillProblem, align: Sequence[int], capacity: int) -> Addresses:
