@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -26,7 +26,7 @@ from cpplan.io.torch.sources import open_source, reading_archive, said
 from cpplan.io.torch.translation import naming, translate
 from cpplan.io.torch.values import attribute_of, tensors_in, tensors_of
 from cpplan.model.errors import InputError, VerificationError
-from cpplan.model.graph import Op
+from cpplan.model.graph import Graph, Op
 from cpplan.model.names import name_of_file
 from cpplan.verification.tensor_bytes import Array
 
@@ -65,8 +65,8 @@ class TorchRun:
     Raises
     ------
     InputError
-        If the model cannot be read, a size is symbolic, an op writes over its arguments, or an
-        input does not match.
+        If the model cannot be read, a size is symbolic, an input does not match, or an op writes
+        over bytes that are then read by the name of an older tensor.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class TorchRun:
             translation.graph, translation.nodes, translation.names,
         )  # fmt: skip
         self._model, self._module = model, self._traced.module
-        self._check_nodes()
+        self._check_tensors()
+        _check_overwritten(self.graph, translation.overwritten)
         [output] = self._module.graph.find_nodes(op="output")
         returned = (names_in(self._names.get(node)) for node in output.all_input_nodes)
         self.output_names = tuple(dict.fromkeys(name for names in returned for name in names))
@@ -163,16 +164,12 @@ class TorchRun:
         elements: Array = tensor.numpy()
         return elements
 
-    def _check_nodes(self) -> None:
+    def _check_tensors(self) -> None:
         if self.graph.symbols is not None:
             raise InputError("a model of symbolic sizes cannot be executed: bind them with dims")
         for tensor in self.graph.tensors:
             if tensor.dtype is None:
                 raise InputError(f"tensor {tensor.name!r} has an element type that no arena holds")
-        for name, node in self._nodes.items():
-            schema = getattr(node.target, "_schema", None)
-            if schema is not None and schema.is_mutable:
-                raise InputError(f"op {name!r} writes over its arguments: it cannot be executed")
 
     def _start(self, node: Node, rng: np.random.Generator) -> Any:
         """The value of a placeholder: given, held by the model, or random."""
@@ -303,6 +300,47 @@ _NUMPY = {
         torch.float16, torch.float32, torch.float64,
     )
 }  # fmt: skip
+
+
+def _check_overwritten(graph: Graph, overwritten: Mapping[str, Sequence[str]]) -> None:
+    """Raise if bytes that an op writes over have no name of their own afterwards.
+
+    A tensor has one value in an unplanned run. Ops that write over one (``relu_``) return it under
+    another name; only who goes on by that name reads the new bytes.
+    """
+    named: dict[str, set[str]] = {}
+    for tensor in graph.tensors:
+        if tensor.name not in graph.producer:
+            named.setdefault(graph.root[tensor.name][0], set()).add(tensor.name)
+    writer_of: dict[str, str] = {}
+
+    def check(reader: str, name: str) -> None:
+        if name in writer_of:
+            raise InputError(
+                f"{reader} reads {name!r}, which op {writer_of[name]!r} has written over: it "
+                "cannot be executed"
+            )
+
+    for op in graph.ops:
+        for name in op.inputs:
+            check(f"op {op.name!r}", name)
+        for name in overwritten.get(op.name, ()):
+            root = graph.root[name][0]
+            if graph.tensor[root].kind == "constant":
+                continue
+            places = {(graph.root[each], graph.tensor[each].nbytes) for each in op.outputs}
+            alone = (graph.root[name], graph.tensor[name].nbytes) in places
+            if graph.tensor[root].kind == "output" or not alone:
+                raise InputError(
+                    f"op {op.name!r} writes over {name!r} and does not return just that: it "
+                    "cannot be executed"
+                )
+            writer_of |= dict.fromkeys(named.pop(root, ()), op.name)
+        for name in op.outputs:
+            named.setdefault(graph.root[name][0], set()).add(name)
+    for tensor in graph.tensors:
+        if tensor.kind == "output":
+            check("the caller", tensor.name)
 
 
 def _tensors_held(source: object) -> dict[str, torch.Tensor]:

@@ -53,11 +53,14 @@ class Translation:
         The node of every op.
     names
         For every node, the name of its tensor, nested as its value is; ``None`` for what is none.
+    overwritten
+        Tensors that an op reads and writes over, for every op that does.
     """
 
     graph: Graph
     nodes: dict[str, Node] = field(default_factory=dict)
     names: dict[Node, Names] = field(default_factory=dict)
+    overwritten: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -218,13 +221,15 @@ class _Translator:
         return tuple(dict.fromkeys(found))
 
     def _assemble(self, name: str) -> Translation:
-        hazards = Hazards(self.layouts.root_of)
+        hazards, overwritten = Hazards(self.layouts.root_of), {}
         for node, effects in self.effects.items():
             storages = effects.written
             written = [name for tensor, name in self._reads(node) if storage_of(tensor) in storages]
             hazards.note(node.name, written)
             for each in written:
                 self.layouts.mark_written(each)
+            if written:
+                overwritten[node.name] = tuple(dict.fromkeys(written))
         ops, nodes = [], {}
         tensors = {tensor.name: tensor for tensor in self.layouts.tensors()}
         for node, effects in self.effects.items():
@@ -255,7 +260,7 @@ class _Translator:
             )
             nodes[node.name] = node
         graph = Graph(name, tuple(tensors.values()), tuple(ops), self.layouts.symbols())
-        return Translation(graph, nodes, self.names)
+        return Translation(graph, nodes, self.names, overwritten)
 
     def _reads(self, node: Node) -> list[tuple[torch.Tensor, str]]:
         """The tensors that a node reads, in the order of its arguments, and their names."""

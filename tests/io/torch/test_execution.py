@@ -88,13 +88,73 @@ def test_command_executes_an_exported_training_step(tmp_path, capsys):
     assert "<html" in page.read_text(encoding="utf-8")
 
 
-def test_ops_that_write_over_their_arguments_are_refused():
-    module = symbolic_trace(lambda x: torch.ops.aten.add_.Tensor(torch.relu(x), x))
-    inputs = (torch.ones(4),)
-    plan = cpplan.solve(read_torch(module, example_inputs=inputs))
+class Rewriting(nn.Module):
+    """Ops that write over what they read: activations, a sum of branches, a slice of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = torch.relu_(self.norm(self.conv(x)))
+        z = nn.functional.hardtanh(self.conv(x), -0.1, 0.2, inplace=True)
+        z += y
+        return torch.relu_(z.view(-1)).clamp_(max=0.5)
+
+
+def test_ops_that_write_over_their_arguments_give_every_byte(tmp_path):
+    torch.manual_seed(0)
+    model, x = Rewriting().eval(), torch.randn(2, 3, 6, 6)
+    program = export(model, (x,))
+    assert any("relu_" in node.name for node in program.graph.nodes)
+    plan = cpplan.solve(read_torch(program), order="search", in_place=True, time_limit=2)
+    done = cpplan.execute(program, plan, inputs={"x": x.numpy()})
+    [value] = done.outputs.values()
+    assert torch.equal(torch.from_numpy(value), model(x).detach())
+    broken = replace(plan, offset=np.zeros_like(plan.offset))
+    with pytest.raises(VerificationError, match="is not that of the unplanned run"):
+        cpplan.execute(program, broken)
+
+
+def _older_name_read(x):
+    y = torch.relu(x)
+    torch.ops.aten.add_.Tensor(y, x)
+    return torch.ops.aten.mul.Tensor(y, x)
+
+
+def _part_written(x):
+    y = torch.relu(x)
+    part = torch.ops.aten.slice.Tensor(y, 0, 0, 2)
+    torch.ops.aten.add_.Tensor(part, 1.0)
+    return torch.ops.aten.neg.default(y)
+
+
+def _older_view_handed_back(x):
+    y = torch.relu(x)
+    view = torch.ops.aten.view.default(y, [2, 2])
+    return torch.ops.aten.add_.Tensor(y, x), view
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: torch.ops.aten.add_.Tensor(x, x), "writes over 'x' and does not return just"),
+        (_older_name_read, "op 'mul_tensor' reads 'relu', which op 'add__tensor' has written"),
+        (_part_written, "op 'neg_default' reads 'relu', which op 'add__tensor' has written over"),
+        (_older_view_handed_back, "the caller reads 'view_default', which op 'add__tensor' has"),
+    ],
+)
+def test_bytes_read_by_an_older_name_after_they_were_written_over_are_refused(function, said):
+    module, inputs = symbolic_trace(function), (torch.ones(4),)
+    graph = read_torch(module, example_inputs=inputs)
+    plan = cpplan.solve(graph)
     for node in module.graph.nodes:
-        node.meta["val"] = torch.ones(4)
-    with pytest.raises(InputError, match="op 'add__tensor' writes over its arguments"):
+        node.meta["val"] = torch.ones(2) if "slice" in node.name else torch.ones(4)
+        if "view" in node.name:
+            node.meta["val"] = torch.ones(2, 2)
+        if node.op == "output":
+            node.meta["val"] = None
+    with pytest.raises(InputError, match=said):
         cpplan.execute(module, plan)
 
 
