@@ -71,7 +71,7 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     offsets = heuristics.get(name)(problem, deadline)
     if waits and not prepare(CHECKS, deadline):
         raise TimeUpError
-    compiled = len(problem) > active().checked_by_loops and is_ready(CHECKS)
+    compiled = waits and is_ready(CHECKS)
     if compiled:
         load(CHECKS)
     start = deadline.elapsed()

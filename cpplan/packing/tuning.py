@@ -24,9 +24,7 @@ class PackingTuning:
         Of the time left, for compiling before first plans: nearly everything that improves on them
         needs it.
     at_once
-        Buffers up to which a plan is made, and checked by Python, sooner than anything is compiled.
-    checked_by_loops
-        Buffers above which loops check a plan, if they are ready.
+        Buffers up to which a plan is made and checked sooner than any compiled loop is loaded.
     most_effort
         Longest turn of all searches, as a multiple of the first.
     nodes_a_buffer
@@ -121,7 +119,6 @@ class PackingTuning:
     soon: float = 1.0
     compiling_share: float = 0.5
     at_once: int = 200_000
-    checked_by_loops: int = 50_000
     most_effort: int = 4**10
     nodes_a_buffer: int = 500
     first_nodes_a_buffer: int = 10

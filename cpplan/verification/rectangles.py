@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -14,9 +15,11 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
 from cpplan.runtime.compiled import is_ready
 from cpplan.verification.loops import CHECKS
+from cpplan.verification.step_tree import apart_in_steps
 
-# With more rectangles than that, a compiled sweep first asks whether there is any overlap to name.
-_VERY_MANY = 50_000
+# With more rectangles than these, arrays, or a compiled sweep, first ask whether there is any overlap
+# to name. Unless numba is there already, arrays take less time than to load that sweep.
+_MANY, _VERY_MANY = 2_000, 200_000
 
 
 class Rectangles(NamedTuple):
@@ -127,9 +130,11 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
-    # If that would have to be compiled first, the sweep in Python is as quick.
-    if count > _VERY_MANY and _sweep_is_compiled() and all_apart(rectangles, offset):
-        return None
+    if count > _MANY:
+        compiled = (count > _VERY_MANY or "numba" in sys.modules) and _sweep_is_compiled()
+        apart = all_apart if compiled else apart_in_arrays
+        if apart(rectangles, offset):
+            return None
     # Within a step: first ends, the highest first, then beginnings, the lowest first, so that lists
     # grow and shrink at their end where everything changes at once.
     step = np.concatenate([rectangles.upper, rectangles.lower])
@@ -151,6 +156,20 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
         live.insert(place, begins[new])
         holder[begins[new]] = new
     return None
+
+
+def apart_in_arrays(rectangles: Rectangles, offset: Ints) -> bool:
+    """True if no two rectangles have a byte in common at a step; nothing is compiled for it.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> apart_in_arrays(cut_gaps(problem), np.array([0, 4]))
+    True
+    """
+    begin = offset[rectangles.buffer] + rectangles.begin
+    end = offset[rectangles.buffer] + rectangles.end
+    return apart_in_steps(rectangles.lower, rectangles.upper, begin, end)
 
 
 def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
