@@ -6,9 +6,8 @@ stage ends early with a proof. The deadline and Ctrl-C end the run with the best
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -16,36 +15,22 @@ from cpplan.model.names import tuple_of
 from cpplan.model.plan import Plan, Progress
 from cpplan.model.pool import Objective, Pool, check_pools
 from cpplan.model.problem import Problem
-from cpplan.model.residency import choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
-from cpplan.program.liveness import to_problem
-from cpplan.runtime.budget import Budget, using
+from cpplan.runtime.budget import using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.solving.best_order import search_orders
+from cpplan.solving.best_pieces import split_ops
+from cpplan.solving.best_schedule import rematerialize
+from cpplan.solving.early_ends import with_reason
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
-from cpplan.solving.run import Run
-from cpplan.solving.shares import bytes_of
-from cpplan.solving.tuning import SolvingTuning
-from cpplan.verification.verifier import copied_with_moves, verify
-
-if TYPE_CHECKING:
-    from cpplan.spilling.outcome import Spilled
-    from cpplan.spilling.recomputing import Start
-    from cpplan.splitting.solve import Split
-
-# How the message of a plan begins whose run left a gap and time, and its reason if no other is.
-ENDED_EARLY = "ended before the time limit"
-ALL_ENDED = "every search that applies has ended without a proof"
-BY_THE_CLOCK = "the time limit has ended the search: another run may end with another plan"
-POOLS_SHARED = (
-    "the choices of what to share that are tried over several pools have been packed, and the "
-    "bound holds whatever is shared"
-)
+from cpplan.solving.run import make_run
+from cpplan.verification.verifier import verify
 
 
 def solve(
@@ -230,18 +215,20 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
         return _solve_symbolic(source, request, budget.deadline)
     request.check_source(source)
     if request.spill:
-        return _solve_spilling(source, request, budget)
-    run = _make_run(source, request, budget)
+        from cpplan.solving.best_moves import plan_moves
+
+        return plan_moves(source, request, budget)
+    run = make_run(source, request, budget)
     searched: OrderOutcome | None = None
     with using(budget.tuning), telling(lambda text: run.record(None, None, text)):
         if request.split:
-            pieces = run.split(source)
+            pieces = split_ops(run, source)
         elif request.remat:
-            rematerialized = run.rematerialize(source)
+            rematerialized = rematerialize(run, source)
         elif request.order == "given":
             packed = run.pack(source, budget.deadline)
         else:
-            packed, searched = run.search(source)
+            packed, searched = search_orders(run, source)
     with holding_interrupts() as hold, without_collection():
         hold()  # what was found is checked and handed out, however impatient the user
         runtime, history = budget.deadline.elapsed(), run.history
@@ -259,142 +246,9 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
                 runtime=runtime,
                 history=history,
             )
-        plan = _with_reason(plan, run)
+        plan = with_reason(plan, run)
         if plan.offset is not None:
             verify(source, plan)
-    return plan
-
-
-def _solve_spilling(source: Program | Problem, request: Request, budget: Budget) -> Plan:
-    """A plan in which tensors move between two pools."""
-    from cpplan.solving.spilled_plan import make_spilled_plan
-    from cpplan.spilling.recomputing import spill_or_recompute
-    from cpplan.spilling.solve import spill
-
-    if not isinstance(source, Program):
-        raise InputError("spill=True needs a graph: a bare problem has no ops that access tensors")
-    assert request.pools is not None
-    fast, slow = request.pools
-    residency = choose_residency(request.inputs, request.outputs, request.constants)
-    history: list[Progress] = []
-
-    time = request.objective == "time"
-    split: Split | None = None
-    unit = "cycles of moves" if time else "B moved"
-
-    def report(paid: int | None, bound: int, source: str) -> None:
-        said = "no plan yet" if paid is None else f"{paid} {unit}"
-        event = Progress(
-            budget.deadline.elapsed(), None, None, f"{said}, at least {bound}: {source}"
-        )
-        history.append(event)
-        if request.progress is not None:
-            request.progress(event)
-
-    common: dict[str, Any] = {"share": request.in_place, "report": report}
-    with using(budget.tuning), telling(lambda text: None):
-        if request.remat:
-            schedules = _schedules(source, request, budget)
-            found = spill_or_recompute(
-                source, residency, (fast, slow), budget, schedules=schedules, **common
-            )
-        else:
-            common |= {"order": request.order == "search", "time": time}
-            split = _split_alone(source, request, budget) if request.split else None
-            first = budget.share(budget.tuned(SolvingTuning).spill_unsplit_share)
-            found = spill(source, residency, (fast, slow), first if split else budget, **common)
-            if split is not None:
-                assert isinstance(split.packed.source, Program)
-                cut = spill(split.packed.source, residency, (fast, slow), budget, **common)
-                found, split = (cut, split) if _moves_less(cut, found) else (found, None)
-    with holding_interrupts() as hold, without_collection():
-        hold()
-        plan = make_spilled_plan(
-            found,
-            source.graph,
-            (fast, slow),
-            residency,
-            share=request.in_place,
-            time=time,
-            runtime=budget.deadline.elapsed(),
-            history=history,
-        )
-        if request.split and plan.offset is not None and split is not None:
-            plan = replace(plan, pieces=split.pieces)
-            plan = replace(plan, copied_bytes=copied_with_moves(source.graph, plan))
-        if plan.status == "feasible" and not budget.deadline.expired():
-            plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
-        if plan.offset is not None:
-            verify(source, plan)
-    return plan
-
-
-def _split_alone(program: Program, request: Request, budget: Budget) -> Split | None:
-    """The pieces of fewest bytes in one pool within the limit on the cost, if any op is cut."""
-    share = budget.share(budget.tuned(SolvingTuning).spill_split_share)
-    alone = replace(request, spill=False, pools=None, objective="preference")
-    found = _make_run(program, alone, share).split(program)
-    return found if found.pieces else None
-
-
-def _moves_less(one: Spilled, other: Spilled) -> bool:
-    """True if the moves of one plan cost less than those of another, or only it fits."""
-    if one.choice is None or other.choice is None:
-        return one.choice is not None
-    return one.choice.paid < other.choice.paid
-
-
-def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[Start]:
-    """Schedules that run ops again to fit into the fast pool, or into more bytes than that."""
-    from cpplan.spilling.recomputing import Start
-
-    tuning = budget.tuned(SolvingTuning)
-    residency = choose_residency(request.inputs, request.outputs, request.constants)
-    assert request.pools is not None
-    capacity = request.pools[0].capacity
-    assert capacity is not None
-    peak = int(to_problem(program, residency).live_bytes().max(initial=0))
-    levels = tuning.spill_schedules
-    for level in range(levels):
-        if budget.deadline.expired() or peak <= capacity:
-            return
-        limit = capacity + (peak - capacity) * level // levels
-        alone = replace(
-            request,
-            spill=False,
-            pools=None,
-            objective="preference",
-            memory_limit=limit,
-            order="search",
-        )
-        part = tuning.spill_schedule_share if level else tuning.spill_first_share
-        share = budget.share(part)
-        packed = _make_run(program, alone, share).rematerialize(program).packed
-        if isinstance(packed.source, Program):
-            places: dict[str, int] = {}
-            if packed.peak <= capacity:
-                places = dict(zip(packed.problem.names, packed.offsets.tolist(), strict=True))
-            yield Start(packed.source.names, places)
-
-
-def start_run(source: Program | Problem, request: Request) -> Run:
-    """The run of a request, whose time starts now.
-
-    Raises
-    ------
-    InputError
-        If the request does not fit the source.
-    """
-    request.check_source(source)
-    return _make_run(source, request, request.budget())
-
-
-def finish_split(source: Program, run: Run, found: Split) -> Plan:
-    """The plan of a split that a run has found, verified."""
-    history = run.history
-    plan = make_split_plan(found, run.residency, runtime=run.deadline.elapsed(), history=history)
-    if plan.offset is not None:
-        verify(source, plan)
     return plan
 
 
@@ -410,50 +264,3 @@ def _solve_symbolic(program: Program, request: Request, deadline: Deadline) -> P
     if plan.offset is not None:
         verify(program, plan)
     return plan
-
-
-def _make_run(source: Program | Problem, request: Request, budget: Budget) -> Run:
-    """The run of a request: limits in bytes, and what the arena holds."""
-    regions = source.pools if isinstance(source, Problem) else request.pools or (Pool(),)
-    residency = choose_residency(request.inputs, request.outputs, request.constants, regions)
-    given = [limit for limit in (request.capacity, request.memory_limit) if limit is not None]
-    limits = [bytes_of(limit, source, residency, request.pools) for limit in given]
-    if len(regions) == 1 and regions[0].capacity is not None:
-        limits.append(regions[0].capacity)
-    limit = min(limits, default=None)
-    run = Run(
-        request=request,
-        budget=budget,
-        residency=residency,
-        sharing=request.sharing,
-        target=limit if request.capacity is not None else None,
-        limit=limit,
-    )
-    searches = request.order == "search" and not request.remat and len(regions) == 1
-    if run.sharing and searches and isinstance(source, Program):
-        from cpplan.aliasing.alias_candidates import find_candidates
-
-        if not find_candidates(source.graph, residency, run.sharing):
-            # Nothing can be shared: the search that knows nothing of it finds more.
-            return replace(run, sharing=frozenset())
-    return run
-
-
-def _with_reason(plan: Plan, run: Run) -> Plan:
-    """The plan, with the reason why the run ended if both a gap and time are left."""
-    fits = run.target is not None and plan.peak is not None and plan.peak <= run.target
-    if plan.status in ("optimal", "infeasible") or fits:
-        return plan
-    if run.deadline.expired():
-        if not (run.deadline.deterministic or run.deadline.cancelled):
-            run.record(None, None, BY_THE_CLOCK)
-        return replace(plan, history=tuple(run.history))
-    if run.request.algorithm is not None:
-        why = f"algorithm {run.request.algorithm!r} alone packed, as asked"
-    else:
-        shared = run.sharing and len(plan.pools) > 1
-        why = "; ".join(run.reasons) or (POOLS_SHARED if shared else ALL_ENDED)
-    why = f"{ENDED_EARLY}: {why}"
-    run.record(None, None, why)
-    message = why if plan.message is None else f"{plan.message}; {why}"
-    return replace(plan, message=message, history=tuple(run.history))

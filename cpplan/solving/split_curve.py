@@ -11,8 +11,9 @@ from cpplan.runtime.budget import using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.interrupts import noting_interrupts
-from cpplan.solving.pipeline import finish_split, start_run
+from cpplan.solving.best_pieces import finish_split, split_search
 from cpplan.solving.request import Request
+from cpplan.solving.run import start_run
 from cpplan.splitting.solve import Split
 
 
@@ -46,7 +47,7 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
         using(run.budget.tuning),
         telling(lambda text: run.record(None, None, text)),
     ):
-        search = run.split_search(program)
+        search = split_search(run, program)
         found.append(search.unsplit)
         limits = search.cost_limits(points - 1, run.deadline)
         for number, limit in enumerate(limits):

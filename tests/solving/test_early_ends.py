@@ -29,8 +29,8 @@ from cpplan.remat.search.short_schedules import short_schedules
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.solving import run
-from cpplan.solving.pipeline import ENDED_EARLY
+from cpplan.solving import best_order
+from cpplan.solving.early_ends import ENDED_EARLY
 
 # Deterministic seconds: what is searched for is the same on every machine.
 LIMIT = 3.0
@@ -209,7 +209,7 @@ def test_a_run_whose_searches_end_says_so(solved, monkeypatch, tune):
     feasible = [plan for plan in plans if plan.status == "feasible"]
     assert feasible
     assert all(
-        ENDED_EARLY in plan.message and run.ORDERS_ALONE in plan.message for plan in feasible
+        ENDED_EARLY in plan.message and best_order.ORDERS_ALONE in plan.message for plan in feasible
     )
 
 

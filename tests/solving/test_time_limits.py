@@ -29,7 +29,8 @@ from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
-from cpplan.solving.run import NO_TIME_TO_ORDER, NO_TIME_TO_SHARE
+from cpplan.solving.order_turns import NO_TIME_TO_ORDER
+from cpplan.solving.run import NO_TIME_TO_SHARE
 from cpplan.verification import verifier
 from cpplan.verification.access_trace import replay
 from cpplan.verification.shared_bound import Sharing

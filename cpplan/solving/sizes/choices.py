@@ -16,6 +16,7 @@ from cpplan.model.plan import Relation
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.program.binding import bind
+from cpplan.solving.best_order import search_orders
 from cpplan.solving.run import Run
 from cpplan.solving.tuning import SolvingTuning
 
@@ -47,7 +48,7 @@ def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> C
     share = run.deadline.share(run.budget.tuned(SolvingTuning).choice_share)
     part = replace(run, budget=run.budget.until(share))
     if order == "search":
-        packed, _ = part.search(Program(graph, program.order))
+        packed, _ = search_orders(part, Program(graph, program.order))
     else:
         packed = part.pack(Program(graph, program.order), share)
     if share.cancelled:

@@ -1,0 +1,142 @@
+"""Best moves between two pools: of ops as they are, in pieces, or run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan, Progress
+from cpplan.model.problem import Problem
+from cpplan.model.residency import choose_residency
+from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
+from cpplan.runtime.budget import Budget, using
+from cpplan.runtime.collection import without_collection
+from cpplan.runtime.compiled import telling
+from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.solving.best_pieces import split_ops
+from cpplan.solving.best_schedule import rematerialize
+from cpplan.solving.early_ends import ALL_ENDED, ENDED_EARLY
+from cpplan.solving.request import Request
+from cpplan.solving.run import make_run
+from cpplan.solving.tuning import SolvingTuning
+from cpplan.verification.verifier import copied_with_moves, verify
+
+if TYPE_CHECKING:
+    from cpplan.spilling.outcome import Spilled
+    from cpplan.spilling.recomputing import Start
+    from cpplan.splitting.solve import Split
+
+
+def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> Plan:
+    """A verified plan in which tensors move between two pools."""
+    from cpplan.solving.spilled_plan import make_spilled_plan
+    from cpplan.spilling.recomputing import spill_or_recompute
+    from cpplan.spilling.solve import spill
+
+    if not isinstance(source, Program):
+        raise InputError("spill=True needs a graph: a bare problem has no ops that access tensors")
+    assert request.pools is not None
+    fast, slow = request.pools
+    residency = choose_residency(request.inputs, request.outputs, request.constants)
+    history: list[Progress] = []
+
+    time = request.objective == "time"
+    split: Split | None = None
+    unit = "cycles of moves" if time else "B moved"
+
+    def report(paid: int | None, bound: int, source: str) -> None:
+        said = "no plan yet" if paid is None else f"{paid} {unit}"
+        event = Progress(
+            budget.deadline.elapsed(), None, None, f"{said}, at least {bound}: {source}"
+        )
+        history.append(event)
+        if request.progress is not None:
+            request.progress(event)
+
+    common: dict[str, Any] = {"share": request.in_place, "report": report}
+    with using(budget.tuning), telling(lambda text: None):
+        if request.remat:
+            schedules = _schedules(source, request, budget)
+            found = spill_or_recompute(
+                source, residency, (fast, slow), budget, schedules=schedules, **common
+            )
+        else:
+            common |= {"order": request.order == "search", "time": time}
+            split = _split_alone(source, request, budget) if request.split else None
+            first = budget.share(budget.tuned(SolvingTuning).spill_unsplit_share)
+            found = spill(source, residency, (fast, slow), first if split else budget, **common)
+            if split is not None:
+                assert isinstance(split.packed.source, Program)
+                cut = spill(split.packed.source, residency, (fast, slow), budget, **common)
+                found, split = (cut, split) if _moves_less(cut, found) else (found, None)
+    with holding_interrupts() as hold, without_collection():
+        hold()
+        plan = make_spilled_plan(
+            found,
+            source.graph,
+            (fast, slow),
+            residency,
+            share=request.in_place,
+            time=time,
+            runtime=budget.deadline.elapsed(),
+            history=history,
+        )
+        if request.split and plan.offset is not None and split is not None:
+            plan = replace(plan, pieces=split.pieces)
+            plan = replace(plan, copied_bytes=copied_with_moves(source.graph, plan))
+        if plan.status == "feasible" and not budget.deadline.expired():
+            plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
+        if plan.offset is not None:
+            verify(source, plan)
+    return plan
+
+
+def _split_alone(program: Program, request: Request, budget: Budget) -> Split | None:
+    """The pieces of fewest bytes in one pool within the limit on the cost, if any op is cut."""
+    share = budget.share(budget.tuned(SolvingTuning).spill_split_share)
+    alone = replace(request, spill=False, pools=None, objective="preference")
+    found = split_ops(make_run(program, alone, share), program)
+    return found if found.pieces else None
+
+
+def _moves_less(one: Spilled, other: Spilled) -> bool:
+    """True if the moves of one plan cost less than those of another, or only it fits."""
+    if one.choice is None or other.choice is None:
+        return one.choice is not None
+    return one.choice.paid < other.choice.paid
+
+
+def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[Start]:
+    """Schedules that run ops again to fit into the fast pool, or into more bytes than that."""
+    from cpplan.spilling.recomputing import Start
+
+    tuning = budget.tuned(SolvingTuning)
+    residency = choose_residency(request.inputs, request.outputs, request.constants)
+    assert request.pools is not None
+    capacity = request.pools[0].capacity
+    assert capacity is not None
+    peak = int(to_problem(program, residency).live_bytes().max(initial=0))
+    levels = tuning.spill_schedules
+    for level in range(levels):
+        if budget.deadline.expired() or peak <= capacity:
+            return
+        limit = capacity + (peak - capacity) * level // levels
+        alone = replace(
+            request,
+            spill=False,
+            pools=None,
+            objective="preference",
+            memory_limit=limit,
+            order="search",
+        )
+        part = tuning.spill_schedule_share if level else tuning.spill_first_share
+        share = budget.share(part)
+        packed = rematerialize(make_run(program, alone, share), program).packed
+        if isinstance(packed.source, Program):
+            places: dict[str, int] = {}
+            if packed.peak <= capacity:
+                places = dict(zip(packed.problem.names, packed.offsets.tolist(), strict=True))
+            yield Start(packed.source.names, places)

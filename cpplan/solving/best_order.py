@@ -1,0 +1,149 @@
+"""Best order of a graph's ops and its offsets: orders are searched in turns, and packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from cpplan.aliasing.packed import Packed
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Problem
+from cpplan.packing.problem import as_problem
+from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.program.anf import Program
+from cpplan.runtime.deadline import Deadline
+from cpplan.solving.joint import improve_jointly, joint_problem
+from cpplan.solving.order_turns import has_many_ops, search_in_turns
+from cpplan.solving.run import Run
+
+# Why a run with a searched order may end early.
+ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
+ORDERS_ALONE = (
+    "the searches for orders and for offsets have ended, and for both together the graph is too "
+    "large, has bodies or has ends that are given"
+)
+
+
+def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOutcome]:
+    """The best order and its offsets; the given order where that packs better."""
+    if not isinstance(source, Program):
+        raise InputError("order='search' needs a graph: a bare problem has no ops to order")
+    tuning = run.tuning
+    free = not (run.request.first or run.request.last)
+    turns = search_in_turns(run, source)
+    outcome = next(turns)
+    programs = [Program(source.graph, tuple(outcome.order.tolist()))]
+    if source.order != programs[0].order and free:
+        programs.append(source)
+    # Without a rival, nothing depends on it.
+    rivals = len(programs) > 1
+    floors = [_floor(run, program) if rivals else 0 for program in programs]
+    best: Packed | None = None
+    for program, floor in zip(programs, floors, strict=True):
+        if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
+            break
+        rival = best is None and floors[-1] < tuning.rival * floor and len(floors) > 1
+        deadline = _packing_deadline(run, many=has_many_ops(source))
+        if rival and not run.deadline.expired():
+            deadline = run.deadline.share(tuning.first_packing_share)
+        packed = run.pack(program, deadline, best)
+        if best is None or packed.value < best.value:
+            if best is not None:
+                outcome = outcome._replace(found_by="given order")
+            best = packed
+    assert best is not None
+    if run.request.algorithm is not None or best.pooled is not None:
+        return best, outcome
+    if free:
+        best, outcome = _search_jointly(run, best, outcome, tuning.joint_ops)
+    best, outcome = _go_on(run, best, outcome, turns)
+    if free:
+        best, outcome = _search_jointly(run, best, outcome, tuning.joint_ops_in_the_end)
+    if not (_settled(run, best, outcome) or run.reasons):
+        most_ops = tuning.joint_ops_in_the_end
+        joint = free and joint_problem(source, run.residency, most_ops) is not None
+        run.stop_early(ALL_ORDERS if joint else ORDERS_ALONE)
+    return best, outcome
+
+
+def search_within(run: Run, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
+    """Function that searches for orders by its own deadline, and names the best's source."""
+
+    def search(deadline: Deadline) -> tuple[Packed, str]:
+        packed, outcome = search_orders(replace(run, budget=run.budget.until(deadline)), source)
+        return packed, outcome.found_by
+
+    return search
+
+
+def _settled(run: Run, best: Packed, outcome: OrderOutcome) -> bool:
+    """True if nothing is left to search for: proved, good enough, or proved not to fit."""
+    hopeless = run.limit is not None and outcome.bound > run.limit
+    return hopeless or best.good_enough or best.peak <= outcome.bound
+
+
+def _search_jointly(
+    run: Run, best: Packed, outcome: OrderOutcome, most_ops: int
+) -> tuple[Packed, OrderOutcome]:
+    """Improve order, aliases and offsets together, if that is still of use."""
+    if _settled(run, best, outcome) or run.deadline.expired():
+        return best, outcome
+    return improve_jointly(
+        best, outcome, run.residency, run.budget, most_ops=most_ops, report=run.record
+    )  # fmt: skip
+
+
+def _go_on(
+    run: Run, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderOutcome]
+) -> tuple[Packed, OrderOutcome]:
+    """Search for orders while a gap and time are left, and pack those that may be better."""
+    if _settled(run, best, outcome) or run.deadline.expired():
+        return best, outcome
+    source, tried = best.source, {tuple(outcome.order.tolist())}
+    assert isinstance(source, Program)
+    for found in turns:
+        if found.bound > outcome.bound:
+            outcome = outcome._replace(
+                bound=found.bound, bound_by=found.bound_by, certificate=found.certificate
+            )
+        order = tuple(found.order.tolist())
+        if order not in tried:
+            tried.add(order)
+            program = Program(source.graph, order)
+            if not best.cannot_be_beaten_by(_floor(run, program)):
+                packed = run.pack(program, _packing_deadline(run, many=has_many_ops(source)), best)
+                if packed.value < best.value:
+                    best, outcome = (
+                        packed,
+                        outcome._replace(
+                            order=found.order, peak=found.peak, found_by=found.found_by
+                        ),
+                    )
+        if _settled(run, best, outcome) or run.deadline.expired():
+            break
+    return best, outcome
+
+
+def _packing_deadline(run: Run, *, many: bool) -> Deadline:
+    """The run's deadline, or a grace if none is left: an order is of no use until packed.
+
+    Many buffers have a first plan without it.
+    """
+    by_clock = not (run.deadline.deterministic or run.deadline.cancelled)
+    if run.deadline.remaining() > run.tuning.moment or (many and by_clock):
+        return run.deadline
+    by_work = run.deadline.deterministic and not run.deadline.cancelled
+    return Deadline(run.tuning.grace, deterministic=by_work)
+
+
+def _floor(run: Run, program: Program) -> int:
+    """Lower bound on the bytes live at once in this order, whichever aliases are used."""
+    problem = as_problem(program, run.residency)
+    if not run.sharing:
+        return int(problem.live_bytes().max(initial=0))
+    from cpplan.aliasing.alias_candidates import find_candidates
+    from cpplan.aliasing.bounds import shared_bound
+    from cpplan.aliasing.lives import ProgramLives
+
+    candidates = find_candidates(program.graph, run.residency, run.sharing)
+    return shared_bound(problem, candidates, ProgramLives(program, problem, run.residency)).value

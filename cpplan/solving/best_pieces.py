@@ -1,0 +1,104 @@
+"""Best pieces of a graph's ops: some are cut, and may run again besides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Problem
+from cpplan.program.anf import Program
+from cpplan.runtime.deadline import Deadline
+from cpplan.solving.best_order import search_within
+from cpplan.solving.best_schedule import rematerialize
+from cpplan.solving.plan_maker import make_split_plan
+from cpplan.solving.run import Run
+from cpplan.splitting.tuning import SplittingTuning
+from cpplan.verification.verifier import verify
+
+if TYPE_CHECKING:
+    from cpplan.splitting.solve import Split, SplitSearch
+
+
+def split_ops(run: Run, source: Program | Problem) -> Split:
+    """The fewest bytes within a limit on the cost, or the least cost within the limit."""
+    search, limit = split_search(run, source), run.limit
+    again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
+    share = run.budget.tuned(SplittingTuning).once_share
+    once: Split | None = None
+    if again:
+        once = replace(search.smallest(1.0, run.deadline.share(share)), limit=limit)
+    deadline = run.deadline.share(share) if again else run.deadline
+    if limit is not None and run.request.cost_limit is None:
+        found = search.cheapest(limit, deadline)
+    else:
+        found = search.smallest(run.request.cost_limit or 1.0, deadline, once)
+    found = replace(found, limit=limit)
+    if once is None:
+        return found
+    # Neither pieces alone nor whole ops that run again may be better than both together.
+    if search.unsplit.packed.source is not once.packed.source:
+        share = run.budget.tuned(SplittingTuning).whole_again_share
+        whole = _run_again(run, search.unsplit, run.deadline.share(share))
+        found = _better(run, found, whole)
+    return _better(run, found, _run_again(run, once, run.deadline))
+
+
+def split_search(run: Run, source: Program | Problem) -> SplitSearch:
+    """The search for pieces, which has planned the program without any."""
+    from cpplan.splitting.solve import SplitSearch
+
+    if not isinstance(source, Program):
+        raise InputError("split=True needs a graph: a bare problem has no ops to split")
+    if len(source.order) > len(source.graph.ops):
+        raise InputError("split=True needs a program that runs every op once")
+    if source.graph.symbols is not None:
+        raise InputError("split=True needs fixed sizes: bind the graph's variables first")
+    free = replace(run, target=None, limit=None)
+    first = run.deadline.share(run.budget.tuned(SplittingTuning).unsplit_share)
+    if run.request.order == "search":
+        unsplit, _ = search_within(free, source)(first)
+    else:
+        unsplit = free.pack(source, first)
+    return SplitSearch(
+        unsplit,
+        run.residency,
+        run.sharing,
+        pack=free.pack,
+        order=partial(search_within, free),
+        piece_bytes=run.request.piece_bytes,
+        report=lambda text: run.record(None, None, text),
+    )
+
+
+def _run_again(run: Run, once: Split, deadline: Deadline) -> Split:
+    """The schedule that runs ops or pieces again, of those that a split runs once."""
+    program = once.packed.source
+    assert isinstance(program, Program)
+    order = tuple(dict.fromkeys(program.order))
+    run = replace(run, budget=run.budget.until(deadline))
+    packed = rematerialize(run, Program(program.graph, order)).packed
+    assert isinstance(packed.source, Program)
+    return replace(once, packed=packed, cost=packed.source.cost, limit=run.limit)
+
+
+def _better(run: Run, one: Split, other: Split) -> Split:
+    """The split of fewer bytes, or of less cost if both are within the limit."""
+    limit = run.limit if run.request.cost_limit is None else None
+
+    def value(split: Split) -> tuple[float, float]:
+        bytes_over = max(split.packed.peak, limit or 0)
+        return bytes_over, split.cost if limit is not None else split.packed.peak
+
+    return min(one, other, key=value)
+
+
+def finish_split(source: Program, run: Run, found: Split) -> Plan:
+    """The plan of a split that a run has found, verified."""
+    history = run.history
+    plan = make_split_plan(found, run.residency, runtime=run.deadline.elapsed(), history=history)
+    if plan.offset is not None:
+        verify(source, plan)
+    return plan

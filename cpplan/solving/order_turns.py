@@ -1,0 +1,142 @@
+"""Turns of the search for orders: the best order after each share of the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.ordering.bounds import FORCED
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.packing.problem import as_program
+from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.packing.tuning import PackingTuning
+from cpplan.program.anf import Program
+from cpplan.program.constraints import with_first_last
+from cpplan.runtime.budget import tuned
+from cpplan.runtime.deadline import Deadline
+from cpplan.solving.relaxed_bound import RelaxedBound
+from cpplan.solving.run import Run, is_short
+
+if TYPE_CHECKING:
+    from cpplan.ordering.solve import OrderSearch
+
+NO_TIME_TO_ORDER = "too little time is left to search for orders"
+
+
+def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
+    """The best order after each share of the time left, until there is nothing more to try."""
+    from cpplan.ordering.solve import OrderSearch
+
+    first, last = run.request.first, run.request.last
+    graph = with_first_last(source.graph, first, last)
+    if len(source.order) != len(graph.ops):
+        raise InputError("order='search' needs a program that runs every op once")
+    position = {op.name: k for k, op in enumerate(source.graph.ops)}
+    given = source if not (first or last) else as_program(graph)
+    assert isinstance(given, Program)
+    begin, built = run.deadline.elapsed(), 0.0
+    ordering = order_problem(graph, run.residency)
+    if has_many_ops(source):
+        built = run.deadline.elapsed() - begin
+        run.deadline.reserve(run.tuning.order_checked * built)
+    start = np.array(given.order, np.int64)
+    # With first and last, the graph lists its ops anew: back to the source's numbers.
+    number = np.array([position[op.name] for op in graph.ops], np.int64)
+    tuning = run.tuning
+    needed = built * (tuning.order_reading_shared if run.sharing else tuning.order_reading)
+    if is_short(run.deadline, needed):
+        run.stop_early(NO_TIME_TO_ORDER)
+        yield OrderOutcome(number[start], ordering.peak(start), 0, "given order", FORCED)
+        return
+    proof, complete = None, True
+    if run.sharing:
+        ordering, relaxed, complete = _shared_ordering(run, graph, ordering)
+        proof = RelaxedBound(*relaxed, start, run.budget)
+    given_order = OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)
+    known = _Known(run, given_order, proof, complete=complete)
+    search: OrderSearch | None = None
+    ended = False
+    while not ended:
+        try:
+            turn = _turn(run)
+            if search is None:
+                budget, target = run.budget.until(turn), run.target or 0
+                search = OrderSearch(ordering, start, budget, target=target, report=known.take)
+            search.run(turn)
+            ended = search.done or search.exhausted
+            ended &= known.prove()
+        except KeyboardInterrupt:
+            run.deadline.cancel()
+        yield known.outcome._replace(order=number[known.outcome.order])
+
+
+class _Known:
+    """The best outcome reported so far, with the bound that is proved if tensors share bytes.
+
+    Until the search has reported one, the given order is all there is.
+    """
+
+    def __init__(
+        self, run: Run, outcome: OrderOutcome, proof: RelaxedBound | None, *, complete: bool
+    ):
+        self.run, self.outcome, self.proof, self.complete = run, outcome, proof, complete
+        self.changed = False
+
+    def take(self, outcome: OrderOutcome) -> None:
+        """Keep what the search reports, without bounds that do not hold for all aliases."""
+        if not self.complete:
+            # Other candidates may save more in other orders: what was proved says nothing.
+            outcome = outcome._replace(bound=0, bound_by=FORCED, certificate=None)
+        elif self.proof is not None:
+            outcome = self.proof.unproved(outcome)
+        known, self.outcome = self.outcome, outcome
+        first, self.changed = not self.changed, True
+        if first or (outcome.peak, outcome.bound) != (known.peak, known.bound):
+            self.run.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
+
+    def prove(self) -> bool:
+        """Raise the bound for a share of the time left; true if more time would not raise it."""
+        if self.proof is None:
+            return True
+        share, known = self.run.deadline.share(self.run.tuning.bound_share), self.outcome
+        self.changed = True
+        if self.complete:
+            self.outcome = self.proof.proved(known, share)
+            return True
+        bound, name, flow = self.proof.run(share)
+        if bound > known.bound:
+            self.run.record(None, bound, f"{name}, whatever is shared")
+        self.outcome = known._replace(bound=bound, bound_by=name, certificate=flow)
+        return self.proof.ended
+
+
+def _turn(run: Run) -> Deadline:
+    """For a turn of the search for orders; the last one takes what little is left."""
+    left, tuning = run.deadline.remaining(), run.tuning
+    last = left <= tuning.last_turn * run.deadline.seconds
+    return run.deadline.share(1 if last else tuning.order_share)
+
+
+def _shared_ordering(
+    run: Run, graph: Graph, ordering: OrderProblem
+) -> tuple[OrderProblem, tuple[OrderProblem, int], bool]:
+    """The problem under the candidates that hold in any order, and a relaxed one.
+
+    The third value is True if no other candidates could save more: what is proved of the first
+    problem then holds for every order and all candidates.
+    """
+    from cpplan.aliasing.alias_candidates import find_candidates
+    from cpplan.aliasing.segments import relax_sharing, share_in_any_order
+
+    candidates = find_candidates(graph, run.residency, run.sharing)
+    shared, complete = share_in_any_order(graph, ordering, run.residency, candidates)
+    return shared, relax_sharing(ordering, candidates), complete
+
+
+def has_many_ops(program: Program) -> bool:
+    """True if linear work on the program takes a share of the time worth counting."""
+    return len(program.order) >= tuned(PackingTuning).many_buffers
