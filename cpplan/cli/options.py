@@ -11,6 +11,7 @@ import click
 
 from cpplan.model.errors import InputError, located
 from cpplan.solving import request
+from cpplan.solving.option import Option
 
 # Digits of an extent: below 2**62, as all counts are.
 _MOST_DIGITS = 18
@@ -73,7 +74,7 @@ def _request_option(field: str, **changes: Any) -> Callable[[Any], Any]:
     return click.option(option.names, field, **{**values, **changes})
 
 
-def _type(option: request.Option) -> Any:
+def _type(option: Option) -> Any:
     if option.choices:
         return click.Choice(option.choices)
     if option.between is not None:
@@ -83,7 +84,7 @@ def _type(option: request.Option) -> Any:
     return float if option.kind == "number" else str
 
 
-def _reading(option: request.Option) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def _reading(option: Option) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """Makes an option's value from its text; an error names the option."""
     read = option.read
     assert read is not None

@@ -7,16 +7,17 @@ and all of them the message for a value that is not understood.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError, located
 from cpplan.model.names import check_key, tuple_of
 from cpplan.model.pool import Objective
 from cpplan.runtime.budget import Budget, Tuning, make_budget, tuning_in_use
 from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.combined_options import check_combined, check_limits
+from cpplan.solving.option import Option, option_field
 from cpplan.solving.tuning import make_tuning
 
 if TYPE_CHECKING:
@@ -27,46 +28,6 @@ if TYPE_CHECKING:
 
 # Seconds that a part of a run gets at least.
 _SHORTEST = 0.001
-Kind = Literal["text", "choice", "switch", "flag", "integer", "number", "seconds"]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A field of :class:`Request` as an option of the command line.
-
-    Attributes
-    ----------
-    names
-        As ``click`` takes them: ``--order``, ``--in-place/--no-in-place``.
-    help
-        One sentence or two.
-    kind
-        Of its value: ``"choice"`` of ``choices``, ``"switch"`` on or off, ``"flag"`` on if given,
-        ``"integer"`` within ``between``, ``"number"``, positive ``"seconds"``, or ``"text"``.
-    metavar
-        For its value in the help.
-    choices
-        The values it may have.
-    between
-        Its least and its largest value.
-    many
-        True if it may be given several times.
-    read
-        Makes its value from the text, or from all texts of one that may be given several times.
-    """
-
-    names: str
-    help: str
-    kind: Kind
-    metavar: str | None = None
-    choices: tuple[str, ...] = ()
-    between: tuple[int, int] | None = None
-    many: bool = False
-    read: Callable[[Any], Any] | None = None
-
-
-def _option(default: Any, names: str, help: str, kind: Kind, **values: Any) -> Any:
-    return field(default=default, metadata={"option": Option(names, help, kind, **values)})
 
 
 def _read_limit(text: str) -> int | str:
@@ -112,121 +73,121 @@ class Request:
 search
     """
 
-    inputs: str = _option(
+    inputs: str = option_field(
         "reuse", "--inputs",
         "Graph inputs: bytes free after their last use, kept, or not in the arena.",
         "choice", choices=("reuse", "keep", "outside"),
     )  # fmt: skip
-    outputs: str = _option(
+    outputs: str = option_field(
         "keep", "--outputs",
         "Graph outputs: in the arena to the end, or not at all.",
         "choice", choices=("keep", "outside"),
     )  # fmt: skip
-    constants: str | None = _option(
+    constants: str | None = option_field(
         None, "--constants",
         "Constants: in memory of their own (default), or in a pool throughout.",
         "choice", choices=("outside", "keep"),
     )  # fmt: skip
-    in_place: bool = _option(
+    in_place: bool = option_field(
         False, "--in-place/--no-in-place",
         "Let ops write over what they are the last to read.",
         "switch",
     )  # fmt: skip
-    placement: bool | None = _option(
+    placement: bool | None = option_field(
         None, "--placement/--no-placement",
         "Let tensors lie within those they are only copied to or from (as --in-place).",
         "switch",
     )  # fmt: skip
-    pools: tuple[Pool, ...] | None = _option(
+    pools: tuple[Pool, ...] | None = option_field(
         None, "--pool",
         "A memory region; several in order of preference (sram=256KiB). Keys: alignment, base, "
         "kind, cost_per_byte, read_bandwidth, write_bandwidth, read_latency, write_latency, "
         "direct, engine.",
         "text", metavar="NAME[=SIZE][,key=value]", many=True, read=_read_pools,
     )  # fmt: skip
-    objective: Objective = _option(  # noqa: RUF009  (makes a field)
+    objective: Objective = option_field(  # noqa: RUF009  (makes a field)
         "preference", "--objective",
         "With several pools: fill the first first (preference), fewest bytes in all (total), or "
         "least cost (cost). With --spill: least time (time).",
         "text", metavar="NAME",
     )  # fmt: skip
-    workers: int | None = _option(
+    workers: int | None = option_field(
         None, "--workers",
         "Threads; as many as there are cores by default.",
         "integer", between=(1, 1024),
     )  # fmt: skip
-    seed: int = _option(
+    seed: int = option_field(
         0, "--seed",
         "For random choices.",
         "integer", between=(0, 2**31 - 1),
     )  # fmt: skip
-    time_limit: float = _option(
+    time_limit: float = option_field(
         60.0, "--time-limit",
         "Seconds for everything; the best plan so far is then returned.",
         "seconds", metavar="S",
     )  # fmt: skip
-    capacity: int | str | None = _option(
+    capacity: int | str | None = option_field(
         None, "--capacity",
         "Stop at the first plan that fits (256KiB, or 60% of the bytes live at once in the given "
         "order).",
         "text", metavar="BYTES|P%", read=_read_limit,
     )  # fmt: skip
-    memory_limit: int | str | None = _option(
+    memory_limit: int | str | None = option_field(
         None, "--memory-limit",
         "The plan must fit (256KiB, 60%), and be as small as can be.",
         "text", metavar="BYTES|P%", read=_read_limit,
     )  # fmt: skip
-    order: str | None = _option(
+    order: str | None = option_field(
         None, "--order",
         "Run ops as the model lists them (but with --remat, the default), or look for the order "
         "that needs least.",
         "choice", choices=("given", "search"),
     )  # fmt: skip
-    remat: bool = _option(
+    remat: bool = option_field(
         False, "--remat",
         "Let ops run again, at the least extra cost within --memory-limit, or within the pools if "
         "all have a size.",
         "flag",
     )  # fmt: skip
-    split: bool = _option(
+    split: bool = option_field(
         False, "--split",
         "Let ops run in pieces: the fewest bytes at no more than --cost-limit (1 if left out), or "
         "the least extra cost within --memory-limit.",
         "flag",
     )  # fmt: skip
-    cost_limit: float | None = _option(
+    cost_limit: float | None = option_field(
         None, "--cost-limit",
         "With --remat or --split: the fewest bytes at R times the cost of running every op once.",
         "number", metavar="R",
     )  # fmt: skip
-    piece_bytes: int = _option(
+    piece_bytes: int = option_field(
         0, "--piece-bytes",
         "With --split: bytes that the runtime keeps for each run beyond one per op, to be weighed "
         "against those of the arena.",
         "text", metavar="BYTES", read=_read_bytes,
     )  # fmt: skip
-    spill: bool = _option(
+    spill: bool = option_field(
         False, "--spill",
         "Let tensors move between two pools, the first fast and the second slow, with the fewest "
         "bytes moved.",
         "flag",
     )  # fmt: skip
-    first: tuple[str, ...] = _option(
+    first: tuple[str, ...] = option_field(
         (), "--first",
         "Searched orders start with these ops.",
         "text", metavar="OP", many=True,
     )  # fmt: skip
-    last: tuple[str, ...] = _option(
+    last: tuple[str, ...] = option_field(
         (), "--last",
         "Searched orders end with these ops.",
         "text", metavar="OP", many=True,
     )  # fmt: skip
-    algorithm: str | None = _option(
+    algorithm: str | None = option_field(
         None, "--algorithm",
         "Let this heuristic alone pack (compare lists them).",
         "text", metavar="NAME",
     )  # fmt: skip
-    deterministic: bool = _option(
+    deterministic: bool = option_field(
         False, "--deterministic",
         "Count work instead of time.",
         "flag",
@@ -257,20 +218,13 @@ search
         check_search_options(
             self.time_limit, self.workers, self.seed, deterministic=self.deterministic
         )
-        self._check_remat()
-        self._check_spill()
-        if (self.first or self.last) and self.order != "search":
-            raise InputError("first and last constrain a searched order: they need order='search'")
-        if self.objective == "time" and not self.spill:
-            raise InputError("objective='time' is for tensors that move: it needs spill=True")
-        if self.objective not in ("preference", "time"):
-            self._check_objective()
+        check_combined(self)
         if self.algorithm is not None:
             from cpplan.packing import heuristics
 
             heuristics.get(self.algorithm)
         if self.pools is not None:
-            self._check_limits(len(self.pools))
+            check_limits(self, len(self.pools))
         self._tuning()
 
     @property
@@ -308,102 +262,9 @@ search
             return
         if self.pools is not None:
             raise InputError("a bare problem names its pools itself: give pools for graphs only")
-        self._check_limits(len(source.pools))
+        check_limits(self, len(source.pools))
         if self.sharing:
             raise InputError("in_place and placement need a graph: a bare problem has no ops")
-
-    def _check_limits(self, pools: int) -> None:
-        if pools > 1 and not (self.capacity is None and self.memory_limit is None):
-            raise InputError(
-                "with several pools, each has a capacity: give no capacity, memory_limit"
-            )
-
-    def _check_objective(self) -> None:
-        """Raise if the objective is not known, or is no peak to which a limit applies."""
-        from cpplan.packing.pools.objective import is_peak
-
-        if not (
-            is_peak(None, self.objective) or (self.capacity is None and self.memory_limit is None)
-        ):
-            raise InputError(
-                f"objective={self.objective!r} is more than a peak: limit pools by their capacity, "
-                "not by capacity or memory_limit"
-            )
-
-    def _check_remat(self) -> None:
-        """Raise if recomputation or pieces lack a limit, or come with what excludes them."""
-        cost_limit = self.cost_limit
-        if self.piece_bytes and not (self.split and not self.spill):
-            raise InputError(
-                "piece_bytes weighs the pieces of one pool: it needs split=True, and no spill"
-            )
-        if not (self.remat or self.split):
-            if cost_limit is not None:
-                raise InputError(
-                    "cost_limit limits what runs again: it needs remat=True or split=True"
-                )
-            return
-        if self.spill and self.remat and self.split:
-            raise InputError("spill=True goes with remat=True or with split=True, not with both")
-        if self.spill and self.remat:
-            return
-        asked = "remat=True" if self.remat else "split=True"
-        within = self.memory_limit is not None
-        if self.capacity is not None or (within and cost_limit is not None):
-            raise InputError(
-                f"{asked} needs either a memory_limit or a cost_limit, and no capacity"
-            )
-        full = bool(self.pools) and all(pool.capacity is not None for pool in self.pools or ())
-        if self.remat and not (within or cost_limit is not None or full):
-            raise InputError(
-                "remat=True needs either a memory_limit or a cost_limit, or a capacity of every "
-                "pool"
-            )
-        if cost_limit is not None and not (
-            isinstance(cost_limit, (int, float))
-            and not isinstance(cost_limit, bool)
-            and 1 <= cost_limit < math.inf
-        ):
-            raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
-        if self.first or self.last:
-            raise InputError(f"{asked} cannot be combined with first and last")
-        if self.split and len(self.pools or ()) > 1 and not self.spill:
-            raise InputError("split=True plans one pool: give no others")
-
-    def _check_spill(self) -> None:
-        """Raise if tensors may move but the pools do not allow it, or it is combined wrongly."""
-        if not self.spill:
-            return
-        pools = self.pools or ()
-        if len(pools) != 2 or any(pool.kind != "workspace" for pool in pools):
-            raise InputError(
-                "spill=True needs two workspace pools: a fast one with a capacity, and a slow one"
-            )
-        if pools[0].capacity is None:
-            raise InputError(f"spill=True needs a capacity of the fast pool {pools[0].name!r}")
-        alone: dict[str, object] = {"first": self.first, "last": self.last}
-        alone |= {"algorithm": self.algorithm, "placement": self.placement}
-        other = next((name for name, value in alone.items() if value), None)
-        if other is not None:
-            raise InputError(f"spill=True cannot be combined with {other}")
-        if self.objective not in ("preference", "time"):
-            raise InputError(
-                f"spill=True minimises the bytes moved, or the time with objective='time': "
-                f"objective={self.objective!r} is for pools between which nothing moves"
-            )
-        if self.remat and self.objective != "time":
-            raise InputError(
-                "spill=True with remat=True weighs moves against work: it needs objective='time'"
-            )
-        if self.remat and (self.order == "search" or self.cost_limit is not None):
-            other = "order='search'" if self.order == "search" else "a cost_limit"
-            raise InputError(f"spill=True with remat=True cannot be combined with {other}")
-        slow = pools[1]
-        if self.objective == "time" and None in (slow.read_bandwidth, slow.write_bandwidth):
-            raise InputError(
-                f"objective='time' needs a read_bandwidth and a write_bandwidth of pool "
-                f"{slow.name!r}"
-            )
 
     def _tuning(self) -> Tuning:
         return make_tuning(self.tuning, tuning_in_use())
