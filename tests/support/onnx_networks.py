@@ -63,9 +63,10 @@ class OnnxNetwork:
         weights = self.rng.standard_normal((self.shape[flat][1], channels)).astype(np.float32)
         return self._node("Gemm", [flat, self._constant(weights)])
 
-    def pad(self, x: str) -> str:
+    def pad(self, x: str, value: float | None = None) -> str:
+        given = [] if value is None else [self._constant(np.array(value, np.float32))]
         pads = self._constant(np.array([0, 0, 1, 2, 0, 0, 0, 1], np.int64))
-        return self._node("Pad", [x, pads])
+        return self._node("Pad", [x, pads, *given])
 
     def resize(self, x: str) -> str:
         scales = self._constant(np.array([1, 1, 2, 2], np.float32))

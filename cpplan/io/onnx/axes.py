@@ -259,7 +259,8 @@ def _global_pool(operation: Operation) -> Iterator[Axis]:
 
 def _batch_norm(operation: Operation) -> Iterator[Axis]:
     image, shape = operation.input(), operation.shape()
-    if operation.attributes.get("training_mode"):
+    given = operation.attributes
+    if given.get("training_mode") or (given["opset"] < 7 and not given.get("is_test")):
         raise NoAxes
     for axis, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
         places = [(image, axis), (operation.output, axis)]

@@ -81,7 +81,7 @@ def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
         return 0
     if kind in _OF_FIRST | _OF_FIRST_OF_MANY:
         return 1
-    if kind == "BatchNormalization" and _is_affine(node, opset):
+    if kind == "BatchNormalization" and is_affine(node, opset):
         return 1
     return len(node.input) if kind in _OF_EACH else 0
 
@@ -99,7 +99,7 @@ def _same_elements(output: Tensor, source: Tensor) -> bool:
     return count > 0 and count == math.prod(source.shape) and same_width
 
 
-def _is_affine(node: onnx.NodeProto, opset: int) -> bool:
+def is_affine(node: onnx.NodeProto, opset: int) -> bool:
     """True if a BatchNormalization uses the given statistics rather than those of its input."""
     if opset >= 14:
         return not any(a.name == "training_mode" and a.i for a in node.attribute)

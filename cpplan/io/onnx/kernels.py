@@ -1,4 +1,4 @@
-"""Kernels for single ONNX nodes: the reference kernels of ``onnx``, and faster pooling."""
+"""Kernels for single ONNX nodes: the reference kernels of ``onnx``, and some of our own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpplan.io.onnx.batch_norm import make_batch_norm
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.pooling import make_pooling
 from cpplan.model.errors import InputError
@@ -54,14 +55,14 @@ def make_kernel(
         evaluator = ReferenceEvaluator(graph, opsets=dict(opsets))
     except Exception as error:  # the kernels raise whatever numpy or they like
         raise _failure(label, node, error) from error
-    pooling = make_pooling(node)
+    own = _own_kernel(node, opsets)
 
     def run(values: Mapping[str, Array]) -> dict[str, Array]:
         try:
             with np.errstate(all="ignore"):
                 given = {n: _read_only(a) for n, a in values.items()}
-                pooled = None if pooling is None else pooling(given[node.input[0]])
-                arrays = evaluator.run(wanted, given) if pooled is None else [pooled]
+                found = None if own is None else own([given[name] for name in node.input])
+                arrays = evaluator.run(wanted, given) if found is None else [found]
         except Exception as error:
             raise _failure(label, node, error) from error
         # A copy in C order: a kernel may hand back a view of what it was given, and the order of
@@ -69,6 +70,19 @@ def make_kernel(
         return {n: np.array(a, order="C") for n, a in zip(wanted, arrays, strict=True)}
 
     return run
+
+
+def _own_kernel(
+    node: onnx.NodeProto, opsets: Mapping[str, int]
+) -> Callable[[Sequence[Array]], Array | None] | None:
+    """A function of a node's inputs that stands in for the reference kernel, if there is one.
+
+    It gives ``None`` where the reference kernel is to decide.
+    """
+    pooling = make_pooling(node)
+    if pooling is not None:
+        return lambda arrays: pooling(arrays[0])
+    return make_batch_norm(node, opsets.get("", opsets.get("ai.onnx", 1)))
 
 
 def defined_result(

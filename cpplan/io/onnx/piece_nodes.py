@@ -15,6 +15,7 @@ import numpy as np
 
 from cpplan.io.axes.operation import Array, Operation
 from cpplan.io.onnx.axes import CONVOLUTIONS, transposed_slides, window_slides
+from cpplan.io.onnx.bytes import numpy_dtype
 from cpplan.io.onnx.views import is_standard
 from cpplan.io.pieces import Box, PieceWork
 
@@ -156,10 +157,7 @@ def _pad(piece: _Piece) -> PieceNode | None:
     if opset < 11:
         return None
     if image not in piece.work.boxes:
-        if len(node.input) < 3 or not node.input[2]:
-            return None
-        shape = [stop - start for start, stop in output]
-        return _with_numbers(piece, "Expand", (2,), shape=shape)
+        return _padding_alone(piece)
     pads: list[int] = []
     ends: list[int] = []
     for axis, ((start, stop), (low, high)) in enumerate(zip(output, piece.box(image), strict=True)):
@@ -183,6 +181,22 @@ def _pad(piece: _Piece) -> PieceNode | None:
     constants = {f"{label}/pads": np.array(pads + ends, np.int64)}
     inputs = [image, *constants, *list(node.input)[2:3]]
     return PieceNode(_copy(node, inputs=inputs), constants)
+
+
+def _padding_alone(piece: _Piece) -> PieceNode | None:
+    """The value of a padding repeated: that given, else zero."""
+    node, dtype = piece.node, piece.operation.input().dtype
+    shape = [stop - start for start, stop in piece.output()]
+    if piece.operation.has(2):
+        return _with_numbers(piece, "Expand", (2,), shape=shape)
+    if dtype is None:
+        return None
+    label = node.output[0]
+    constants = {
+        f"{label}/value": np.zeros((), numpy_dtype(dtype)),
+        f"{label}/shape": np.array(shape, np.int64),
+    }
+    return PieceNode(_copy(node, kind="Expand", inputs=list(constants)), constants)
 
 
 def _own_pads(piece: _Piece, axis: int) -> tuple[int, int]:

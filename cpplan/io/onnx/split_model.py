@@ -4,17 +4,21 @@ Each piece is a node of its own. Where it reads more than one band of a tensor, 
 puts them together; where it writes more than one, Slices after it take them apart; pieces that add
 up are followed by an Add. Of inputs of the model a Slice takes the part that is read, and outputs
 are put together at the end. Runtimes copy for these nodes, and need memory for what they copy.
+
+What follows from constants alone is a constant for the reader: parts of weights, and pieces of a
+padding that read nothing of the image. Nodes that compute it are no ops of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpplan.io.onnx.axes import operation_of
 from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.captures import reads_of
 from cpplan.io.onnx.graph import Source, Translation
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.model import opset_versions
@@ -103,8 +107,8 @@ class _Writer:
         self._bands = self._described.bands
         self._nodes: list[onnx.NodeProto] = []
         self._numbers: dict[tuple[int, ...], str] = {}
-        # Parts of weights, which the reader takes for constants.
-        self._folded: dict[tuple[str, Box], str] = {}
+        self._weight_parts: dict[tuple[str, Box], str] = {}
+        self._constant_names = {t.name for t in self._whole.tensors if t.kind == "constant"}
 
     def write(self) -> list[str]:
         graph, pieces = self._model.graph, self._described.graph
@@ -136,6 +140,7 @@ class _Writer:
         import onnx
 
         self._model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+        self._constant_names.add(name)
         return name
 
     def _integers(self, values: Sequence[int]) -> str:
@@ -209,10 +214,10 @@ class _Writer:
             return tensor
         if self._whole.tensor[tensor].kind != "constant":
             return self._slice(tensor, box, extents, f"{label}/{tensor}")
-        if (tensor, box) not in self._folded:
+        if (tensor, box) not in self._weight_parts:
             output = f"{tensor}[{','.join(f'{low}:{high}' for low, high in box)}]"
-            self._folded[tensor, box] = self._slice(tensor, box, extents, output)
-        return self._folded[tensor, box]
+            self._weight_parts[tensor, box] = self._slice(tensor, box, extents, output)
+        return self._weight_parts[tensor, box]
 
     def _group(self, op: Op) -> list[str]:
         """The nodes of a piece, or of a whole op; their names."""
@@ -223,8 +228,18 @@ class _Writer:
             self._piece(op, source, piece_work(self._whole, source, axes, spans))
         else:
             self._untouched(op)
-        folded = self._folded.values()
-        return [node.name for node in self._nodes[first:] if node.output[0] not in folded]
+        return self._ops_since(first, () if op.recomputable else (op.name,))
+
+    def _ops_since(self, first: int, random: Collection[str] = ()) -> list[str]:
+        """Names of the nodes from one on that do not compute constants; of random ones, too."""
+        found = []
+        for node in self._nodes[first:]:
+            read = set(filter(None, reads_of(node)))
+            if read and read <= self._constant_names and node.name not in random:
+                self._constant_names.update(node.output)
+            else:
+                found.append(node.name)
+        return found
 
     def _untouched(self, op: Op) -> None:
         """A whole op, which may read and write tensors that are cut."""
@@ -322,7 +337,7 @@ class _Writer:
             made = self._joined(name, self._full(name), name)
             if made != name:
                 self._node("Identity", [made], name, f"{name}/identity")
-        return [node.name for node in self._nodes[first:]]
+        return self._ops_since(first)
 
     def _outputs(self) -> Iterator[str]:
         for value in self._model.graph.output:

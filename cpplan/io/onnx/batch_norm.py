@@ -1,0 +1,51 @@
+"""A kernel of batch normalization by given statistics, as it is at inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.in_place import is_affine
+
+if TYPE_CHECKING:
+    import onnx
+
+_EPSILON = 1e-5
+
+
+def make_batch_norm(
+    node: onnx.NodeProto, opset: int
+) -> Callable[[Sequence[Array]], Array | None] | None:
+    """A function of the inputs of a ``BatchNormalization`` that uses given statistics, or ``None``.
+
+    The reference kernels of opsets 7 to 13 normalise by the statistics of the image, though the
+    operator's definition says so only where these are outputs. The function gives ``None`` where
+    there are statistics of each position (``spatial = 0`` of opset 7).
+
+    Examples
+    --------
+    >>> from onnx.helper import make_node
+    >>> norm = make_batch_norm(make_node("BatchNormalization", list("xsbmv"), ["y"]), 9)
+    >>> scale, bias, mean, var = np.ones(1), np.zeros(1), np.ones(1), np.full(1, 4.0)
+    >>> norm([np.array([[[1.0, 5.0]]]), scale, bias, mean, var]).round(4).tolist()
+    [[[0.0, 2.0]]]
+    """
+    if node.domain not in ("", "ai.onnx") or node.op_type != "BatchNormalization":
+        return None
+    if not is_affine(node, opset):
+        return None
+    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), _EPSILON)
+
+    def normalise(arrays: Sequence[Array]) -> Array | None:
+        image, *vectors = arrays
+        if any(vector.ndim != 1 for vector in vectors):
+            return None
+        ones = (1,) * (image.ndim - 2)
+        scale, bias, mean, var = (vector.reshape(-1, *ones) for vector in vectors)
+        found: Array = scale * (image - mean) / np.sqrt(var + epsilon) + bias
+        return found.astype(image.dtype)
+
+    return normalise
