@@ -91,5 +91,5 @@ def partition(
 def plan_joint(joint: JointGraph, settings: Settings) -> TrainingReport:
     """The report of a schedule within the settings' limits."""
     schedule = plan_schedule(joint, settings)
-    limits = settings.memory_limit, settings.cost_limit
+    limits = schedule.memory_limit, settings.cost_limit
     return make_report(joint, schedule, limits, settings.resident == "count")

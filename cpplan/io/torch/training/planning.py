@@ -13,7 +13,7 @@ import numpy as np
 
 from cpplan.io.torch.training.joint_graph import JointGraph
 from cpplan.io.torch.training.plan_cache import cache_folder, find_plan, keep_plan, plan_key
-from cpplan.io.torch.training.settings import Settings
+from cpplan.io.torch.training.settings import Settings, limit_in
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError
 from cpplan.model.residency import Residency
@@ -46,6 +46,8 @@ class Schedule:
         Bytes live at once, resident ones included.
     unplanned
         The same of the given order, in which nothing runs again.
+    memory_limit
+        The limit on the peak in bytes; ``None`` if there is none.
     cost, base, bound
         Its work, that of running every op once, and a lower bound on the work of every schedule
         within the limit.
@@ -64,6 +66,7 @@ class Schedule:
     order: tuple[str, ...]
     peak: int
     unplanned: int
+    memory_limit: int | None
     cost: float
     base: float
     bound: float
@@ -97,8 +100,13 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     start = time.monotonic()
     outside = joint.resident if settings.resident == "count" else 0
     problem = remat_problem(joint.graph, _RESIDENCY)
-    limit = None if settings.memory_limit is None else settings.memory_limit - outside
-    key = plan_key(joint.graph, limit, settings.cost_limit, settings.seed)
+    unplanned = problem.peak(_given(problem, joint)) + outside
+    memory_limit = limit_in(settings, unplanned)
+    limit = None if memory_limit is None else memory_limit - outside
+    key = plan_key(
+        joint.graph, limit, settings.cost_limit, settings.time_limit, settings.deterministic,
+        settings.seed,
+    )  # fmt: skip
     folder = _folder(settings)
     kept = find_plan(key, folder)
     found = _from_kept(problem, kept) if kept is not None else None
@@ -115,7 +123,8 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     made = Schedule(
         order=tuple(joint.graph.ops[op].name for op in problem.expand(found["schedule"])),
         peak=found["peak"] + outside,
-        unplanned=problem.peak(_given(problem, joint)) + outside,
+        unplanned=unplanned,
+        memory_limit=memory_limit,
         cost=found["cost"],
         base=problem.total_cost(range(len(problem))),
         bound=found["bound"],
@@ -230,7 +239,7 @@ def _check(
     joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
 ) -> None:
     """Raise if a schedule exceeds a limit."""
-    limit, most = settings.memory_limit, settings.cost_limit
+    limit, most = found.memory_limit, settings.cost_limit
     if limit is not None and found.peak > limit:
         raise InfeasibleError(_shortfall(joint, problem, found, limit, outside))
     if most is not None and found.cost > most * found.base * (1 + 1e-9):

@@ -12,6 +12,7 @@ from typing import Any
 from cpplan.io.torch.training.work import WORKS, Work
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
+from cpplan.solving.shares import is_share, parse_share
 
 _CHOICES = {
     "resident": ("count", "outside"),
@@ -27,7 +28,8 @@ class Settings:
     Attributes
     ----------
     memory_limit
-        Limit on the peak of a step, in bytes or as text (``"2 GiB"``): least extra work within it.
+        Limit on the peak of a step, in bytes or as text (``"2 GiB"``), or a share of the peak that
+        each graph has unplanned (``"60%"``): least extra work within it.
     cost_limit
         Limit on the work of a step, as a multiple of running every op once (``1.1``): least peak
         within it. Without any limit it is 1: nothing runs again, and the order alone is chosen.
@@ -65,7 +67,7 @@ class Settings:
     1048576
     """
 
-    memory_limit: int | None = None
+    memory_limit: int | str | None = None
     cost_limit: float | None = None
     time_limit: float = 30
     deterministic: bool = False
@@ -93,8 +95,9 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
     for name in given:
         if name not in known:
             raise InputError(f"option {name!r} is unknown: expected one of {', '.join(known)}")
-    if given.get("memory_limit") is not None:
-        given["memory_limit"] = parse_bytes(given["memory_limit"])
+    limit = given.get("memory_limit")
+    if limit is not None and not is_share(limit):
+        given["memory_limit"] = parse_bytes(limit)
     most = given.get("cost_limit")
     if most is not None and not (_is_number(most) and 1 <= most < math.inf):
         raise InputError(f"cost_limit must be at least 1, not {most!r}")
@@ -115,6 +118,20 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
     if isinstance(given.get("cache"), (str, PathLike)):
         given["cache"] = Path(given["cache"])
     return Settings(**given)
+
+
+def limit_in(settings: Settings, unplanned: int) -> int | None:
+    """The limit of the settings in bytes, if the step needs ``unplanned`` bytes without a plan.
+
+    Examples
+    --------
+    >>> limit_in(Settings(memory_limit="62.5%"), 1000)
+    625
+    """
+    limit = settings.memory_limit
+    if isinstance(limit, str):
+        return math.floor(parse_share(limit) * unplanned)
+    return limit
 
 
 def work_in(settings: Settings) -> Work:

@@ -353,6 +353,22 @@ def test_best_schedule_runs_if_no_limit_is_met():
     assert report.memory_limit < report.predicted_peak < report.schedule.unplanned
 
 
+def test_limit_given_as_a_share_is_of_the_peak_of_the_unplanned_step():
+    module, inputs = transformer()
+    report = compare(module, inputs, memory_limit="90%", time_limit=3, resident="outside")
+    unplanned = report.schedule.unplanned
+    assert report.memory_limit == unplanned * 9 // 10
+    assert report.predicted_peak <= report.memory_limit
+
+
+def test_plan_of_a_short_search_is_not_used_where_more_time_is_given(tmp_path):
+    module, inputs = transformer()
+    options = {"cost_limit": 1.2, "deterministic": True, "cache": tmp_path / "kept"}
+    for seconds in (0.1, 0.2):
+        report = compare(module, inputs, time_limit=seconds, **options)
+        assert not report.schedule.cached
+
+
 def test_kept_plan_is_used_again_after_a_restart(tmp_path):
     module, inputs = transformer()
     options = {"cost_limit": 1.2, "time_limit": 2, "cache": tmp_path / "kept"}

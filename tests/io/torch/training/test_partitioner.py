@@ -110,6 +110,7 @@ def test_cost_of_ops_can_be_given():
     ("options", "text"),
     [
         ({"memory_limit": "much"}, "much"),
+        ({"memory_limit": "0%"}, "'0%' is not a share: expected e.g. '60%'"),
         ({"cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
         ({"time_limit": 0}, "time_limit must be a positive number"),
         ({"fallback": "none"}, "fallback='none' is not understood: expected one of error, eager"),
