@@ -24,7 +24,7 @@ from __future__ import annotations
 import gzip
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -218,20 +218,23 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
 
         symbols = Symbols(values["dims"])
     tensors, ops = values["tensors"], values["ops"]
-    # In bulk first; one by one only to say which is wrong.
-    if not all_fit(tensors, json_fields(Tensor), "name"):
-        for k, row in enumerate(tensors):
-            check_fields(row, _place("tensor", row, k), json_fields(Tensor), ("name",))
-    tensors = [_with_base(row) if "view_of" in row else row for row in tensors]
-    made = plain_tensors(tensors) or [Tensor(**row) for row in tensors]
-    checked = all_fit(ops, json_fields(Op), "name")
-    plain = plain_ops(ops) if checked else None
+    # In bulk first; one by one only what needs a closer look, and to say which is wrong.
+    made = plain_tensors(tensors) or _tensors(tensors)
     return Graph(
-        values["name"],
-        _fold_broadcasts(made),
-        tuple(plain or (_op(row, k, symbols, checked=checked) for k, row in enumerate(ops))),
-        symbols,
+        values["name"], _fold_broadcasts(made), tuple(plain_ops(ops) or _ops(ops, symbols)), symbols
     )
+
+
+def _tensors(rows: Sequence[Any]) -> list[Tensor]:
+    if not all_fit(rows, json_fields(Tensor), "name"):
+        for k, row in enumerate(rows):
+            check_fields(row, _place("tensor", row, k), json_fields(Tensor), ("name",))
+    return [Tensor(**(_with_base(row) if "view_of" in row else row)) for row in rows]
+
+
+def _ops(rows: Sequence[Any], symbols: Symbols | None) -> list[Op]:
+    checked = all_fit(rows, json_fields(Op), "name")
+    return [_op(row, k, symbols, checked=checked) for k, row in enumerate(rows)]
 
 
 def _with_base(values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,42 +20,47 @@ _TENSOR_KEYS = frozenset({"name", "size", "kind", "alignment", "view_of"})
 _OP_KEYS = frozenset(
     {"name", "kind", "inputs", "outputs", "workspaces", "cost", "in_place", "placements"}
 )
+# Names of an op above which they are looked up in sets: an op may read thousands.
+_FEW = 8
 
 
-def plain_tensors(rows: Sequence[Mapping[str, Any]]) -> list[Tensor] | None:
-    """Tensors with these fields; ``None`` unless all have a size, and no shape, dtype or pools.
+def plain_tensors(rows: Sequence[Any]) -> list[Tensor] | None:
+    """Tensors with these fields, as JSON has them; ``None`` if one is wrong or needs a closer look.
+
+    Plain ones have a size, and no shape, dtype or pools. A base may stand alone, or in a list with
+    its offset.
 
     Examples
     --------
-    >>> plain_tensors([{"name": "x", "size": 8}, {"name": "v", "size": 4, "view_of": ("x", 4)}])[1]
+    >>> plain_tensors([{"name": "x", "size": 8}, {"name": "v", "size": 4, "view_of": ["x", 4]}])[1]
     Tensor(name='v', size=4, shape=None, dtype=None, kind='intermediate', alignment=1, \
 view_of=('x', 4), pools=None)
     >>> plain_tensors([{"name": "x", "size": -1}])
     """
-    if not set[str]().union(*rows) <= _TENSOR_KEYS:
+    keys = _keys(rows)
+    if keys is None or not keys <= _TENSOR_KEYS:
         return None
-    names, sizes = column_of(rows, "name"), column_of(rows, "size")
-    kinds = column_of(rows, "kind", "intermediate")
-    alignments = column_of(rows, "alignment", 1)
-    views = column_of(rows, "view_of")
+    names, sizes = column_of(rows, "name", keys), column_of(rows, "size", keys)
+    kinds = column_of(rows, "kind", keys, "intermediate")
+    alignments = column_of(rows, "alignment", keys, 1)
     fine = (
         _are_names(names)
         and _are_counts(sizes)
         and _are_counts(alignments, least=1)
         and set(map(type, kinds)) <= {str}
         and set(kinds) <= {*KINDS}
-        and _are_views([view for view in views if view is not None])
     )
-    if not fine:
+    views = _views(rows) if fine and "view_of" in keys else {}
+    if not fine or views is None:
         return None
     columns = {"name": names, "size": sizes, "kind": kinds, "alignment": alignments}
-    return _made(Tensor, len(rows), {**columns, "view_of": views})
+    return _made(Tensor, len(rows), {**columns, **views})
 
 
-def plain_ops(rows: Sequence[Mapping[str, Any]]) -> list[Op] | None:
-    """Ops with these fields; ``None`` unless all have only names, an integer cost and relations.
+def plain_ops(rows: Sequence[Any]) -> list[Op] | None:
+    """Ops with these fields, as JSON has them; ``None`` if one is wrong or needs a closer look.
 
-    Lists of names may be lists or tuples.
+    Plain ones have only names, an integer cost and relations. Lists may be tuples.
 
     Examples
     --------
@@ -63,83 +68,123 @@ def plain_ops(rows: Sequence[Mapping[str, Any]]) -> list[Op] | None:
     ('x',)
     >>> plain_ops([{"name": "call", "bodies": []}])
     """
-    if not set[str]().union(*rows) <= _OP_KEYS:
+    keys = _keys(rows)
+    if keys is None or not keys <= _OP_KEYS:
         return None
-    names, kinds = column_of(rows, "name"), column_of(rows, "kind", "op")
-    costs = column_of(rows, "cost", 1)
-    lists = [column_of(rows, key, ()) for key in ("inputs", "outputs", "workspaces")]
+    names, kinds = column_of(rows, "name", keys), column_of(rows, "kind", keys, "op")
+    costs = column_of(rows, "cost", keys, 1)
+    lists = [column_of(rows, key, keys, ()) for key in ("inputs", "outputs", "workspaces")]
     fine = (
         _are_names(names)
         and set(map(type, kinds)) <= {str}
-        and "".join(kinds).isascii()
+        and "".join(set(kinds)).isascii()
         and _are_counts(costs)
-        and all(set(map(type, column)) <= {list, tuple} for column in lists)
-        and all(set(map(type, chain.from_iterable(column))) <= {str} for column in lists)
+        and all(_are_lists(column, str) for column in lists)
     )
     if not fine:
         return None
     inputs, outputs, workspaces = (list(map(tuple, column)) for column in lists)
-    over, copied = _pairs_in_place(rows, inputs, outputs), _placements(rows, inputs, outputs)
-    if over is None or copied is None:
+    columns = {"name": names, "kind": kinds, "cost": costs, "inputs": inputs, "outputs": outputs}
+    columns["workspaces"] = workspaces
+    for key, read in (("in_place", _pairs_in_place), ("placements", _placements)):
+        if key in keys:
+            found = read(column_of(rows, key, keys, ()), inputs, outputs)
+            if found is None:
+                return None
+            columns[key] = found
+    return _made(Op, len(rows), columns)
+
+
+def _keys(rows: Sequence[Any]) -> set[str] | None:
+    """The keys of all objects; ``None`` if one is no object."""
+    return set().union(*rows) if set(map(type, rows)) <= {dict} else None
+
+
+def _views(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, int] | None]] | None:
+    """The column of bases and offsets; ``None`` unless each is such, alone or in a list."""
+    given = [row["view_of"] for row in rows if "view_of" in row]
+    if not set(map(type, given)) <= {str, list, tuple}:
         return None
-    columns = {"name": names, "kind": kinds, "cost": costs, "in_place": over, "placements": copied}
-    tensors = {"inputs": inputs, "outputs": outputs, "workspaces": workspaces}
-    return _made(Op, len(rows), {**columns, **tensors})
+    pairs = [(base, 0) if type(base) is str else tuple(base) for base in given]
+    if set(map(len, pairs)) != {2}:
+        return None
+    bases, offsets = zip(*pairs, strict=True)
+    if not (set(map(type, bases)) <= {str} and _are_counts(offsets)):
+        return None
+    if len(pairs) == len(rows):
+        return {"view_of": [*pairs]}
+    following = iter(pairs)
+    return {"view_of": [next(following) if "view_of" in row else None for row in rows]}
 
 
 Names = Sequence[tuple[str, ...]]
 
 
 def _pairs_in_place(
-    rows: Sequence[Mapping[str, Any]], inputs: Names, outputs: Names
+    column: Sequence[Any], inputs: Names, outputs: Names
 ) -> list[tuple[tuple[str, str], ...]] | None:
     """Pairs in place of every op; ``None`` unless each names an output and an input of its op."""
-    found: list[tuple[tuple[str, str], ...]] = [()] * len(rows)
-    for k, pairs in enumerate(column_of(rows, "in_place", ())):
-        if pairs:
-            found[k] = tuple(map(tuple, pairs))
-            read, written = _quick(inputs[k]), _quick(outputs[k])
-            for pair in found[k]:
-                if len(pair) != 2 or pair[0] not in written or pair[1] not in read:
+    pairs = list(chain.from_iterable(column)) if _are_lists(column, list, tuple) else None
+    if pairs is None or not (_are_lists(pairs, str) and set(map(len, pairs)) <= {2}):
+        return None
+    found: list[tuple[tuple[str, str], ...]] = [()] * len(column)
+    for k, given in enumerate(column):
+        if given:
+            found[k] = own = tuple(map(tuple, given))
+            read, written = inputs[k], outputs[k]
+            if len(read) + len(written) > _FEW:
+                read, written = frozenset(read), frozenset(written)  # type: ignore[assignment]
+            for over, under in own:
+                if over not in written or under not in read:
                     return None
     return found
 
 
 def _placements(
-    rows: Sequence[Mapping[str, Any]], inputs: Names, outputs: Names
+    column: Sequence[Any], inputs: Names, outputs: Names
 ) -> list[tuple[Placement, ...]] | None:
     """Placements of every op; ``None`` unless each names an input and an output, and an offset."""
-    found: list[tuple[Placement, ...]] = [()] * len(rows)
-    for k, placements in enumerate(column_of(rows, "placements", ())):
-        if not placements:
-            continue
-        if set(map(len, placements)) != {3}:
-            return None
-        found[k] = tuple(map(Placement._make, placements))
-        read, written = _quick(inputs[k]), _quick(outputs[k])
-        for part, whole, offset in found[k]:
-            joined = part in read and whole in written
-            if not (joined or (part in written and whole in read)):
-                return None
-            if type(offset) is not int or not 0 <= offset < LIMIT:
-                return None
+    rows = list(chain.from_iterable(column)) if _are_lists(column, list, tuple) else None
+    if rows is None or not (set(map(len, rows)) <= {3} and _are_placements(rows)):
+        return None
+    found: list[tuple[Placement, ...]] = [()] * len(column)
+    for k, given in enumerate(column):
+        if given:
+            found[k] = own = tuple(map(Placement._make, given))
+            read, written = frozenset(inputs[k]), frozenset(outputs[k])
+            for part, whole, _ in own:
+                joined = part in read and whole in written
+                if not (joined or (part in written and whole in read)):
+                    return None
     return found
 
 
-def _quick(names: tuple[str, ...]) -> Collection[str]:
-    """The names, so that it is quick to ask which are among them: an op may read thousands."""
-    return names if len(names) < 8 else frozenset(names)
+def _are_placements(rows: Sequence[Any]) -> bool:
+    """True if each of these triples has two names and an offset."""
+    parts, wholes, offsets = zip(*rows, strict=True) if rows else ((), (), ())
+    return set(map(type, chain(parts, wholes))) <= {str} and _are_counts(offsets)
 
 
-def column_of(rows: Sequence[Mapping[str, Any]], key: str, default: Any = None) -> list[Any]:
+def _are_lists(column: Sequence[Any], *item: type) -> bool:
+    """True if all are lists, or tuples, of items of these types."""
+    return set(map(type, column)) <= {list, tuple} and (
+        set(map(type, chain.from_iterable(column))) <= {*item}
+    )
+
+
+def column_of(
+    rows: Sequence[Mapping[str, Any]], key: str, keys: Collection[str], default: Any = None
+) -> list[Any]:
     """The value of a key in each row, or the default where a row has none.
+
+    ``keys`` are those that any row has.
 
     Examples
     --------
-    >>> column_of([{"name": "x", "size": 8}, {"name": "y"}], "size", 0)
+    >>> column_of([{"name": "x", "size": 8}, {"name": "y"}], "size", {"name", "size"}, 0)
     [8, 0]
     """
-    if rows and key not in rows[0] and not any(key in row for row in rows):
+    if key not in keys:
         return [default] * len(rows)
     try:
         return list(map(itemgetter(key), rows))
@@ -164,12 +209,3 @@ def _are_counts(column: Sequence[Any], *, least: int = 0) -> bool:
     if not column:
         return True
     return set(map(type, column)) == {int} and least <= min(column) and max(column) < LIMIT
-
-
-def _are_views(column: Sequence[Any]) -> bool:
-    return (
-        set(map(type, column)) <= {tuple}
-        and set(map(len, column)) <= {2}
-        and set(map(type, (base for base, _ in column))) <= {str}
-        and _are_counts([offset for _, offset in column])
-    )

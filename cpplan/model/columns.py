@@ -10,9 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from cpplan.model.tensor import KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +82,7 @@ class GraphColumns:
     @cached_property
     def names(self) -> list[str]:
         """Names of the tensors."""
-        return [tensor.name for tensor in self._graph.tensors]
+        return [*map(attrgetter("name"), self._graph.tensors)]
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -89,22 +92,50 @@ class GraphColumns:
     @cached_property
     def size(self) -> Ints:
         """Size of every tensor, bytes."""
-        return np.array([tensor.nbytes for tensor in self._graph.tensors], np.int64)
+        return self._integers(tensor.nbytes for tensor in self._graph.tensors)
 
     @cached_property
     def alignment(self) -> Ints:
         """Alignment of every tensor, bytes."""
-        return np.array([tensor.alignment for tensor in self._graph.tensors], np.int64)
+        return self._integers(map(attrgetter("alignment"), self._graph.tensors))
 
     def are(self, kinds: Collection[str]) -> NDArray[np.bool_]:
         """Mask of the tensors of these kinds."""
-        said = [tensor.kind in kinds for tensor in self._graph.tensors]
-        return np.array(said, np.bool_)
+        mask: NDArray[np.bool_] = np.array([kind in kinds for kind in KINDS], np.bool_)[self._kind]
+        return mask
 
     @cached_property
-    def views(self) -> list[int]:
+    def _kind(self) -> NDArray[np.int8]:
+        """Number in ``KINDS`` of every tensor's kind."""
+        number = {kind: k for k, kind in enumerate(KINDS)}
+        kinds = map(attrgetter("kind"), self._graph.tensors)
+        return np.fromiter(map(number.__getitem__, kinds), np.int8, len(self._graph.tensors))
+
+    @cached_property
+    def views(self) -> Ints:
         """Tensors that are views."""
-        return [k for k, tensor in enumerate(self._graph.tensors) if tensor.view_of is not None]
+        return np.flatnonzero(self.base[0] >= 0)
+
+    @cached_property
+    def base(self) -> tuple[Ints, Ints]:
+        """The tensor of which each is a view, or -1, and its offset there.
+
+        Raises ``KeyError`` at an unknown one.
+        """
+        given = [*map(attrgetter("view_of"), self._graph.tensors)]
+        bases, offsets = np.full(len(given), -1, np.int64), np.zeros(len(given), np.int64)
+        if given.count(None) < len(given):
+            rows = [k for k, view_of in enumerate(given) if view_of is not None]
+            names, offsets[rows] = zip(*(given[k] for k in rows), strict=True)
+            bases[rows] = self._numbers(names)
+        return bases, offsets
+
+    @cached_property
+    def acyclic(self) -> bool:
+        """True if no tensor is a view of itself, of whatever bases in between."""
+        bases, _ = self.base
+        last, _ = follow(np.where(bases < 0, np.arange(len(bases)), bases))
+        return bool((bases[last] < 0).all())
 
     @cached_property
     def storage(self) -> NDArray[np.bool_]:
@@ -112,29 +143,42 @@ class GraphColumns:
         mask: NDArray[np.bool_] = self.root == np.arange(len(self.names))
         return mask
 
-    @cached_property
+    @property
     def root(self) -> Ints:
         """The tensor in whose storage each lies."""
-        roots, number = np.arange(len(self.names)), self.number
-        for k in self.views:
-            roots[k] = number[self._graph.root[self.names[k]][0]]
-        return roots
+        return self.places[0]
+
+    @cached_property
+    def places(self) -> tuple[Ints, Ints]:
+        """The tensor in whose storage each lies, and its byte offset there (:attr:`Graph.root`)."""
+        bases, offsets = self.base
+        alone = bases < 0
+        if not alone.all():
+            empty = [self.number[name] for name in self._graph.empty]
+            alone[empty] = True
+        here = np.arange(len(bases))
+        return follow(np.where(alone, here, bases), np.where(alone, 0, offsets))
 
     @cached_property
     def read(self) -> Lists:
         """Tensors that every op reads, each once; raises ``KeyError`` at an unknown one."""
-        inputs = [op.inputs for op in self._graph.ops]
-        return self._lists([tuple(dict.fromkeys(one)) if len(one) > 1 else one for one in inputs])
+        inputs = [*map(attrgetter("inputs"), self._graph.ops)]
+        every = self._lists(inputs)
+        several = np.repeat(every.count > 1, every.count)
+        pairs = np.sort(every.owner[several] * len(self.names) + every.item[several])
+        if not (pairs[1:] == pairs[:-1]).any():
+            return every
+        return self._lists([tuple(dict.fromkeys(one)) for one in inputs])
 
     @cached_property
     def outputs(self) -> Lists:
         """Outputs of every op; raises ``KeyError`` at an unknown tensor."""
-        return self._lists([op.outputs for op in self._graph.ops])
+        return self._lists([*map(attrgetter("outputs"), self._graph.ops)])
 
     @cached_property
     def workspaces(self) -> Lists:
         """Workspaces of every op; raises ``KeyError`` at an unknown tensor."""
-        return self._lists([op.workspaces for op in self._graph.ops])
+        return self._lists([*map(attrgetter("workspaces"), self._graph.ops)])
 
     @cached_property
     def written(self) -> Lists:
@@ -146,8 +190,9 @@ class GraphColumns:
     @cached_property
     def in_place(self) -> tuple[Ints, Ints, Ints]:
         """Op, output and input of every pair that may be in place, as three columns."""
-        ops = [k for k, op in enumerate(self._graph.ops) if op.in_place]
-        pairs = [self._graph.ops[k].in_place for k in ops]
+        given = [*map(attrgetter("in_place"), self._graph.ops)]
+        ops = [k for k, pairs in enumerate(given) if pairs]
+        pairs = [given[k] for k in ops]
         flat = self._numbers(chain.from_iterable(chain.from_iterable(pairs)))
         return np.repeat(np.array(ops, np.int64), [*map(len, pairs)]), flat[::2], flat[1::2]
 
@@ -156,21 +201,19 @@ class GraphColumns:
         """The op after which each tensor's bytes are valid (:meth:`Graph.source`), or -1."""
         makers = np.full(len(self.names), -1, np.int64)
         makers[self.outputs.item] = self.outputs.owner
-        tensors, number = self._graph.tensors, self.number
-        known = set(np.flatnonzero(makers >= 0).tolist()) if self.views else set[int]()
-        for k in self.views:
-            walked, at = [], k
-            while at not in known and (view_of := tensors[at].view_of) is not None:
-                walked.append(at)
-                at = number[view_of[0]]
-            makers[walked] = makers[at]
-            known.update(walked)
+        bases, _ = self.base
+        bare = (bases >= 0) & (makers < 0)
+        if bare.any():
+            holder, _ = follow(np.where(bare, bases, np.arange(len(bases))))
+            makers = makers[holder]
         return makers
 
     @cached_property
     def ordered(self) -> bool:
         """True if data alone decide which ops wait for one another."""
-        return not any(op.after or op.sequence is not None for op in self._graph.ops)
+        ops = self._graph.ops
+        in_sequence = any(sequence is not None for sequence in map(attrgetter("sequence"), ops))
+        return not in_sequence and not any(map(attrgetter("after"), ops))
 
     def runs_in(self, order: Sequence[int]) -> bool:
         """True if this is an order of all ops, each once, in which each runs after those it reads.
@@ -193,8 +236,32 @@ class GraphColumns:
 
     def _numbers(self, names: Iterable[str]) -> Ints:
         find: Callable[[str], int] = self.number.__getitem__
-        return np.array([*map(find, names)], np.int64)
+        return np.fromiter(map(find, names), np.int64)
+
+    def _integers(self, values: Iterable[int]) -> Ints:
+        return np.fromiter(values, np.int64, len(self._graph.tensors))
 
     def _lists(self, names: Sequence[tuple[str, ...]]) -> Lists:
-        count = np.array([*map(len, names)], np.int64)
+        count = np.fromiter(map(len, names), np.int64, len(names))
         return Lists(self._numbers(chain.from_iterable(names)), count)
+
+
+def follow(next_of: Ints, step: Ints | None = None) -> tuple[Ints, Ints]:
+    """The end of each chain of links, and the sum of the steps to there; O(n log n).
+
+    Ends link to themselves and have a step of 0. In a cycle, where there is none, any number of the
+    cycle takes its place.
+
+    Examples
+    --------
+    >>> follow(np.array([0, 0, 1]), np.array([0, 4, 8]))
+    (array([0, 0, 0]), array([ 0,  4, 12]))
+    """
+    end, sums = next_of, np.zeros_like(next_of) if step is None else step
+    # Each turn doubles the links that are followed.
+    for _ in range(len(next_of).bit_length()):
+        further = end[end]
+        if (further == end).all():
+            break
+        end, sums = further, sums + sums[end]
+    return end, sums

@@ -8,9 +8,10 @@ cycle, and every view lies within its base.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from cpplan.model.answers import Answer
@@ -225,8 +226,8 @@ class Graph:
         check_name("a graph's name", self.name, empty=True)
         object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
-        check_unique("tensor", (t.name for t in self.tensors))
-        check_unique("op", (op.name for op in self.ops))
+        check_unique("tensor", map(attrgetter("name"), self.tensors))
+        check_unique("op", map(attrgetter("name"), self.ops))
         if not (self.symbols is None or hasattr(self.symbols, "dims")):
             raise InputError(f"symbols must be Symbols, not {type(self.symbols).__name__}")
         if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):
@@ -365,11 +366,14 @@ def _is_among(name: object, names: frozenset[str]) -> bool:
     return isinstance(name, str) and name in names
 
 
-def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:
-    views = (t.view_of for t in tensors if t.view_of is not None)
+def _depends_on_variables(tensors: Sequence[Tensor], ops: Sequence[Op]) -> bool:
+    views = [view_of for view_of in map(attrgetter("view_of"), tensors) if view_of is not None]
+    placing = [placements for placements in map(attrgetter("placements"), ops) if placements]
+    calling = [bodies for bodies in map(attrgetter("bodies"), ops) if bodies]
+    shaped = any(shape is not None for shape in map(attrgetter("shape"), tensors))
     return (
-        any(tensor.symbolic for tensor in tensors if tensor.shape is not None)
-        or any(not isinstance(offset, int) for _, offset in views)
-        or any(not isinstance(p.offset, int) for op in ops for p in op.placements)
-        or any(body.symbols is not None for op in ops for body in op.bodies)
+        (shaped and any(tensor.symbolic for tensor in tensors))
+        or not all(issubclass(kind, int) for kind in {type(offset) for _, offset in views})
+        or any(not isinstance(p.offset, int) for placements in placing for p in placements)
+        or any(body.symbols is not None for bodies in calling for body in bodies)
     )

@@ -7,6 +7,7 @@ tensor or op.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,9 @@ def check_references(graph: Graph) -> None:
     """Raise if an op names an unknown tensor or op, or sizes or offsets do not match."""
     special = graph.ops
     if _tensors_match(graph):
-        special = tuple([op for op in graph.ops if op.placements or op.after or op.bodies])
+        if not any(any(map(attrgetter(name), special)) for name in ("placements", "after", "bodies")):
+            return
+        special = tuple([op for op in special if op.placements or op.after or op.bodies])
     known = graph.tensor.keys()
     workspaces = {t.name for t in graph.tensors if t.kind == "workspace"} if special else set()
     for op in special:
@@ -75,18 +78,19 @@ def check_references(graph: Graph) -> None:
                         f"op {op.name!r}: {name!r} has {outer.size} B outside its body and "
                         f"{inner.size} B inside"
                     )
-    for tensor in (graph.tensors[k] for k in graph.columns.views):
-        if tensor.view_of is not None and tensor.view_of[0] not in graph.tensor:
+    for tensor in graph.tensors:
+        if tensor.view_of is not None and tensor.view_of[0] not in known:
             raise InputError(
                 f"tensor {tensor.name!r}: view of unknown tensor {tensor.view_of[0]!r}"
             )
 
 
 def _tensors_match(graph: Graph) -> bool:
-    """True if ops name known tensors, read no workspaces, and pairs in place are of one size."""
+    """True if ops and views name known tensors, ops read no workspaces, and pairs match in size."""
     columns = graph.columns
     try:
         read, _, (_, over, under) = columns.read, columns.written, columns.in_place
+        _ = columns.base
     except KeyError:
         return False
     if len(over) and (columns.size[over] != columns.size[under]).any():
@@ -145,8 +149,25 @@ def _refuse_producer(graph: Graph) -> None:
 
 def check_views(graph: Graph) -> None:
     """Raise unless views form no cycle and lie within their bases, aligned."""
+    columns = graph.columns
+    views, (bases, offsets) = columns.views, columns.base
+    if not len(views):
+        return
+    # Only where each lies within its base is the offset in the storage below 2**62.
+    if not columns.acyclic or (offsets + columns.size > columns.size[bases])[views].any():
+        _refuse_view(graph)
+    roots, places = columns.places
+    constant = columns.are({"constant"})
+    if (constant[views] & ~constant[roots[views]]).any() or (
+        places[views] % columns.alignment[views]
+    ).any():
+        _refuse_view(graph)
+
+
+def _refuse_view(graph: Graph) -> None:
+    """Raise at the first cycle of views, or else the first view that lies wrong."""
     rooted: set[str] = set()
-    views = [graph.tensors[k] for k in graph.columns.views]
+    views = [graph.tensors[k] for k in graph.columns.views.tolist()]
     for tensor in views:
         chain: dict[str, None] = {}
         view = tensor
@@ -189,6 +210,8 @@ def check_axes(graph: Graph) -> None:
     element; the windows of an output cover it without overlap, or the axis accumulates and lists
     none. O(windows).
     """
+    if not any(map(attrgetter("axes"), graph.ops)):
+        return
     for op in graph.ops:
         for axis in op.axes:
             here = f"op {op.name!r}: axis {axis.name!r}"
