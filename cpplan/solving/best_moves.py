@@ -22,7 +22,8 @@ from cpplan.solving.early_ends import ALL_ENDED, ENDED_EARLY
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run
 from cpplan.solving.tuning import SolvingTuning
-from cpplan.verification.verifier import copied_with_moves, verify
+from cpplan.verification.moved_plans import copied_with_moves
+from cpplan.verification.verifier import verify
 
 if TYPE_CHECKING:
     from cpplan.spilling.outcome import Spilled

@@ -14,7 +14,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Relation
 from cpplan.packing.problem import as_problem
 from cpplan.program.anf import to_anf
-from cpplan.verification import verifier
+from cpplan.verification import program_plans
 from cpplan.verification.access_trace import replay
 from cpplan.verification.footprint import forced_by, forced_live_bytes
 from cpplan.verification.hand_overs import find_hand_overs
@@ -87,7 +87,7 @@ def is_accepted(graph: Graph, plan: Plan) -> bool:
 
 
 def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_bulk, taken = verifier._check_single_runs, []
+    in_bulk, taken = program_plans._check_single_runs, []
     chance = random.Random(5)
     counts = {True: 0, False: 0}
     for _ in range(70):
@@ -98,11 +98,11 @@ def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.Mo
         for _ in range(4):
             plan = mutated(first, graph, chance)
             with monkeypatch.context() as only:
-                only.setattr(verifier, "_check_single_runs", lambda *given: None)
+                only.setattr(program_plans, "_check_single_runs", lambda *given: None)
                 expected = is_accepted(graph, plan)
             with monkeypatch.context() as both:
                 both.setattr(
-                    verifier,
+                    program_plans,
                     "_check_single_runs",
                     lambda *given: taken.append(found := in_bulk(*given)) or found,
                 )

@@ -1,0 +1,178 @@
+"""Plans in which tensors move between two pools: the moves, and what they prove of bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from cpplan.model.costs import sum_costs
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Problem
+from cpplan.program.anf import Program
+from cpplan.program.timeline import least_time
+from cpplan.verification.access_trace import replay
+from cpplan.verification.bound_table import (
+    EVERY_OP_ONCE,
+    FORCED_MOVES,
+    ROOM_PRICES,
+)
+from cpplan.verification.claims import (
+    Proofs,
+    check_moved_claims,
+    check_time,
+)
+from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
+from cpplan.verification.moves import (
+    check_moves,
+    moved_program,
+    moving_graph,
+    without_moves,
+)
+from cpplan.verification.needed_buffers import (
+    check_costs,
+    planned_offsets,
+)
+from cpplan.verification.piece_copies import copied_bytes
+from cpplan.verification.pieces import describe_pieces
+from cpplan.verification.relations import pairs_in_place
+
+
+class Moved(NamedTuple):
+    """A plan whose moves are ops of the graph.
+
+    Attributes
+    ----------
+    graph
+        The graph, with an op for every run of an op.
+    moving
+        The plan for that graph.
+    program
+        The ops and moves in the plan's order.
+    inner, still
+        The graph with its moves as ops, and the plan for it, in which nothing moves.
+    again
+        True if ops run again.
+    """
+
+    graph: Graph
+    moving: Plan
+    program: Program
+    inner: Graph
+    still: Plan
+    again: bool
+
+
+def read_moves(
+    source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
+) -> Moved:
+    """The plan with its moves as ops, after a check that each access finds its bytes in place.
+
+    Raises
+    ------
+    VerificationError
+        Names the op or move, the tensor, or what was expected.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.pool import Pool
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
+    ...             cost=0, base_cost=0, moved_bytes_bound=0)
+    >>> read_moves(Graph("g", (), ()), plan, None).again
+    False
+    """
+    if isinstance(source, Problem) or dims or plan.symbols is not None:
+        raise VerificationError("only plans for a graph of fixed sizes have moves")
+    graph = source.graph if isinstance(source, Program) else source
+    planned_offsets(plan)
+    base = sum_costs(op.cost for op in graph.ops)
+    if plan.base_cost is None or not math.isclose(plan.base_cost, base, rel_tol=1e-9):
+        raise VerificationError(
+            f"the plan claims a base_cost of {plan.base_cost!r}, but it is {base}"
+        )
+    graph, moving, runs = moving_graph(graph, plan)
+    program = check_moves(graph, moving)
+    check_costs(program, replace(moving, base_cost=moving.cost))
+    inner, still = without_moves(graph, replace(moving, base_cost=moving.cost))
+    return Moved(graph, moving, program, inner, still, len(runs) > 0)
+
+
+def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Proofs:
+    """Check the time, the bytes copied and the bound on the moves of a plan, and say how.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and what can be proved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.pool import Pool
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
+    ...             cost=0, base_cost=0, moved_bytes_bound=0, moved_bytes_bound_by="nothing moves")
+    >>> graph = Graph("g", (), ())
+    >>> check_moved_bounds(graph, plan, read_moves(graph, plan, None)).moved_bound
+    'recomputed'
+    """
+    graph, moving, program = moved.graph, moved.moving, moved.program
+    _check_copied_with_moves(source, plan)
+    check_time(program, moving)
+    model = source.graph if isinstance(source, Program) else source
+
+    def floor(name: str) -> int | float:
+        """Bytes moved, or cycles, that a bound of this name proves."""
+        least = 0
+        if name == ROOM_PRICES and plan.moved_certificate is not None:
+            least = moved_bytes_floor(graph, program, moving, plan.moved_certificate)
+        elif name == FORCED_MOVES:
+            least = forced_moves_floor(graph, program, moving)
+        if plan.time_bound is None:
+            return least
+        once = sum_costs(op.cost for op in model.ops)
+        return least_time(once if name == EVERY_OP_ONCE else program.cost, least, plan.pools[1])
+
+    return check_moved_claims(moving, floor, again=moved.again)
+
+
+def _check_copied_with_moves(source: Graph | Program, plan: Plan) -> None:
+    """Raise if a plan with moves claims another number of bytes copied to gather bands."""
+    model = source.graph if isinstance(source, Program) else source
+    copied = copied_with_moves(model, plan) if plan.pieces else None
+    if plan.copied_bytes != copied:
+        raise VerificationError(
+            f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
+        )
+
+
+def copied_with_moves(model: Graph, plan: Plan) -> int:
+    """Bytes copied to gather and to paste bands by a plan in pieces whose bands move.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.pool import Pool
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")))
+    >>> copied_with_moves(Graph("g", (), ()), plan)
+    0
+    """
+    graph, moving, _ = moving_graph(model, plan)
+    moved = moved_program(graph, moving)
+    inner, still = without_moves(graph, moving)
+    described = describe_pieces(model, plan.pieces)
+    parts = {
+        copy: described.parts[band]
+        for copy, band in moved.origin.items()
+        if band in described.parts
+    }
+    accesses, _ = replay(moved.program, still.residency, pairs_in_place(inner, still))
+    return copied_bytes(
+        replace(described, graph=inner, parts=parts), moved.program, still, accesses
+    )

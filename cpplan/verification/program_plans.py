@@ -1,0 +1,179 @@
+"""Plans of programs: the order, what shares bytes, and the buffers that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cpplan.model.certificates import ForcedAt
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.program.anf import Program, runs_once
+from cpplan.verification.access_trace import Access, replay
+from cpplan.verification.aliasing import Union, shared_unions
+from cpplan.verification.bound_table import (
+    FOOTPRINT,
+    FORCED,
+    LARGEST,
+    MINIMUM_CUT,
+    SHARED,
+)
+from cpplan.verification.cited_bounds import cited_cost, cited_floors
+from cpplan.verification.claims import Floors
+from cpplan.verification.final_values import check_ends
+from cpplan.verification.footprint import forced_by
+from cpplan.verification.hand_overs import (
+    Allowed,
+    find_disjoint,
+    find_hand_overs,
+    least_bytes_handed_over,
+)
+from cpplan.verification.matched_buffers import match_buffers
+from cpplan.verification.needed_buffers import (
+    check_costs,
+    check_first_last,
+    needed_buffers,
+    planned_offsets,
+    planned_program,
+)
+from cpplan.verification.never_shared import never_shared
+from cpplan.verification.piece_copies import copied_bytes
+from cpplan.verification.pieces import Described, describe_pieces
+from cpplan.verification.pool_objective import is_peak
+from cpplan.verification.relations import check_relations, pairs_in_place
+from cpplan.verification.shared_bound import least_bytes
+from cpplan.verification.single_runs import buffers_of_single_runs
+from cpplan.verification.storages import relaxed_by
+
+
+class Needs(NamedTuple):
+    """Buffers that a plan must have, unions of related buffers, and bounds proved.
+
+    ``apart`` has the bytes that are apart in any plan, if bytes may be shared by choice;
+    ``disjoint`` says that no byte belongs to two buffers but where the one takes it over;
+    ``least_cost`` is what duals prove of the cost.
+    """
+
+    buffers: Problem
+    unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None
+    apart: Problem | None = None
+    floors: Floors = Floors()
+    disjoint: bool = False
+    least_cost: int | float | None = None
+
+
+def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
+    """Needs of a plan for a graph or program, after a check of all but its buffers.
+
+    Raises
+    ------
+    VerificationError
+        Names the op or tensor for which the order, the cost, an alias or a view is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, cost=0, base_cost=0)
+    >>> check_program_plan(Graph("g", (), ()), plan).buffers.names
+    ()
+    """
+    graph = source.graph if isinstance(source, Program) else source
+    described = describe_pieces(graph, plan.pieces) if plan.pieces else None
+    program = planned_program(source, plan, described)
+    # Only the access trace can tell how many bytes are copied.
+    alone = tuple(plan.pools) == (Pool(),) and not plan.pieces and plan.copied_bytes is None
+    if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
+        return found
+    accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
+    _check_copied(described, program, plan, accesses)
+    needed = needed_buffers(accesses, plan.pools)
+    check_costs(program, plan)
+    check_first_last(plan)
+    check_ends(program.graph, plan, runs)
+    check_relations(runs, plan)
+    unions = shared_unions(plan, accesses, runs)
+    cost = cited_cost(program, plan, accesses, runs)
+    if is_peak(needed, plan.objective):
+        floors = cited_floors(program, plan, accesses, runs, graph)
+        return Needs(needed, unions, floors=floors, least_cost=cost)
+    if not plan.sharing:
+        return Needs(needed, unions, least_cost=cost)
+    apart = never_shared(needed, plan.sharing, accesses, runs)
+    floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
+    return Needs(needed, unions, apart, floors)
+
+
+def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
+    """The buffers of a plan for one arena whose ops run once each, without bodies.
+
+    ``None`` where tensors share bytes and it takes the access trace to tell whether they may.
+    """
+    needed = buffers_of_single_runs(program, plan.residency)
+    peak = is_peak(needed, plan.objective)
+    # Whatever else may share bytes, the largest buffer has its own, and 0 is no claim.
+    proved = peak and (plan.bound_by == LARGEST or (plan.bound_by, plan.lower_bound) == (FORCED, 0))
+    if not plan.relations and (proved or not plan.sharing):
+        check_costs(program, plan)
+        check_first_last(plan)
+        check_ends(program.graph, plan, None)
+        floors = cited_floors(program, plan, (), (), program.graph) if peak else Floors()
+        least = cited_cost(program, plan, (), ())
+        return Needs(needed, floors=floors, least_cost=least)
+    if not peak or plan.bound_by in (FOOTPRINT, MINIMUM_CUT):
+        return None
+    allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
+    if allowed is None:
+        return None
+    try:
+        offset, _ = match_buffers(needed, plan, planned_offsets(plan))
+    except VerificationError:
+        return None
+    if not find_disjoint(plan.relations, allowed.hand_overs, needed, offset):
+        return None
+    floors = Floors()
+    if plan.sharing and plan.bound_by == SHARED:
+        shared = least_bytes_handed_over(allowed, needed)
+        if shared is None:
+            return None
+        floors = Floors(shared=shared)
+    if plan.bound_by == FORCED:
+        floors = Floors(forced=_forced_by_hand_overs(program, plan, needed, allowed))
+    check_costs(program, plan)
+    check_first_last(plan)
+    check_ends(program.graph, plan, None)
+    least = cited_cost(program, plan, (), ())
+    return Needs(needed, floors=floors, disjoint=True, least_cost=least)
+
+
+def _forced_by_hand_overs(program: Program, plan: Plan, needed: Problem, allowed: Allowed) -> int:
+    """Forced live bytes of a plan whose buffers share bytes in the ways allowed."""
+    bound, at = plan.lower_bound, plan.certificate
+    names = needed.names
+    joined = [(names[inner], names[outer], shift) for inner, outer, shift in allowed.joined]
+    return forced_by(
+        relaxed_by(program.graph, plan.residency, joined, allowed.saved.tolist()),
+        (plan.first, plan.last),
+        at=at.op if isinstance(at, ForcedAt) else None,
+        enough=bound if type(bound) is int else None,
+    )
+
+
+def _check_copied(
+    described: Described | None, program: Program, plan: Plan, accesses: Sequence[Access]
+) -> None:
+    """Raise if a plan claims another number of bytes copied to gather and to paste bands."""
+    if plan.copied_bytes is None:
+        if described is not None:
+            raise VerificationError("the plan cuts ops, but does not say how many bytes it copies")
+        return
+    copied = 0
+    if described is not None:
+        copied = copied_bytes(described, program, plan, accesses)
+    if plan.copied_bytes != copied:
+        raise VerificationError(
+            f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
+        )
