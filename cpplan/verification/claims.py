@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +12,6 @@ from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
-from cpplan.program.anf import Program
-from cpplan.program.timeline import run_time
 from cpplan.verification.bound_table import (
     COST_BOUNDS,
     FIXED,
@@ -26,10 +23,8 @@ from cpplan.verification.bound_table import (
     LIVE,
     LIVE_AT_CUTS,
     MINIMUM_CUT,
-    MOVED_BOUNDS,
     PEAK_BOUNDS,
     POOL_BOUNDS,
-    ROOM_PRICES,
     SHARED,
     Proof,
     ProvedBound,
@@ -96,7 +91,7 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
     >>> check_peak(Problem((), none, none, none), plan, none, none)
     """
     peaks = pool_peaks(needed, pool, offset)
-    if not _is_integer(plan.peak) or plan.peak != sum(peaks):
+    if not is_integer(plan.peak) or plan.peak != sum(peaks):
         raise VerificationError(
             f"the plan claims a peak of {plan.peak!r} B, but it is {sum(peaks)} B"
         )
@@ -105,7 +100,7 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
         rows = np.flatnonzero(pool == number)
         limits.append((peak, f"pool {region.name!r}'s", region.capacity, rows))
     for peak, what, capacity, rows in limits:
-        if capacity is not None and not (_is_integer(capacity) and peak <= capacity):
+        if capacity is not None and not (is_integer(capacity) and peak <= capacity):
             highest = needed.names[int(rows[np.argmax((offset + needed.size)[rows])])]
             raise VerificationError(
                 f"buffer {highest!r} ends at {peak} B, beyond {what} capacity of {capacity!r} B"
@@ -149,7 +144,7 @@ def check_claims(
     if plan.cost_bound is not None:
         return Proofs(proof, _check_cost(plan, least_cost))
     _check_no_cost_proof(plan)
-    _check_status(plan, (plan.peak,), None if bound is None else (bound,))
+    check_status(plan, (plan.peak,), None if bound is None else (bound,))
     return Proofs(proof)
 
 
@@ -225,109 +220,15 @@ def check_pooled_claims(
     if plan.cost_bound is not None:
         return Proofs(proof, _check_cost(plan, least_cost))
     _check_no_cost_proof(plan)
-    _check_status(plan, value, bound or None)
+    check_status(plan, value, bound or None)
     return Proofs(proof)
-
-
-def check_time(program: Program, plan: Plan) -> None:
-    """Check the time that a plan with moves claims, if it claims any.
-
-    Parameters
-    ----------
-    program
-        Of the graph whose tensors move.
-    plan
-        The plan for that graph.
-
-    Raises
-    ------
-    VerificationError
-        Names the time claimed and that which the steps take.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph
-    >>> from cpplan.program.anf import to_anf
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, time=0, time_bound=0)
-    >>> check_time(to_anf(Graph("g", (), ())), plan)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.VerificationError: the plan claims a time, but has no slow pool
-    """
-    if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
-        return
-    if len(plan.pools) != 2:
-        raise VerificationError("the plan claims a time, but has no slow pool")
-    time = run_time(program.graph, plan.order, plan.moves, plan.pools[1])
-    if not _is_number(plan.time) or not math.isclose(plan.time, time, rel_tol=1e-9):  # type: ignore[arg-type]
-        raise VerificationError(f"the plan claims a time of {plan.time!r} cycles, not {time}")
-
-
-def check_moved_claims(
-    plan: Plan, floor: Callable[[str], int | float], *, again: bool = False
-) -> Proofs:
-    """Check the bound on the bytes moved, or on the time, and the status; and say how.
-
-    Parameters
-    ----------
-    floor
-        Called with the name of a bound that can be proved again: the bytes, or the cycles if the
-        plan has a time, that it proves.
-    again
-        True if ops of the plan run again.
-
-    Raises
-    ------
-    VerificationError
-        Names the claim and what can be proved.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "optimal", (), none, none, none, none, base_cost=0, moved_bytes_bound=0,
-    ...             moved_bytes_bound_by="nothing moves")
-    >>> check_moved_claims(plan, lambda name: 0).moved_bound
-    'recomputed'
-    """
-    timed = plan.time is not None
-    bound, value = (
-        (plan.time_bound, plan.time) if timed else (plan.moved_bytes_bound, plan.moved_bytes)
-    )
-    name = plan.time_bound_by if timed else plan.moved_bytes_bound_by
-    right = _is_number(bound) if timed else _is_integer(bound)
-    if not right or not 0 <= bound <= value:  # type: ignore[operator]
-        what = "time must be a number" if timed else "bytes moved must be a byte count"
-        raise VerificationError(f"the bound on the {what} up to {value}, not {bound!r}")
-    if timed and (plan.moved_bytes_bound, plan.moved_bytes_bound_by) != (None, None):
-        raise VerificationError("a plan of least time has no bound on the bytes moved")
-    others = (
-        plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate,
-        plan.cost_certificate,
-    )  # fmt: skip
-    if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
-        raise VerificationError("a plan with moves has no other bound than that on its moves")
-    found = _applying(MOVED_BOUNDS, name, plan)
-    if again and (found.reach != "every schedule" or plan.scope != "every order"):
-        raise VerificationError(f"{found.name} proves nothing where ops run again")
-    if (plan.moved_certificate is not None) != (found.name == ROOM_PRICES):
-        raise VerificationError(f"bound {found.name!r} and the plan's prices do not go together")
-    if found.proof != "searched":
-        proved = floor(found.name)
-        if bound > proved:  # type: ignore[operator]
-            unit = "cycles" if timed else "B"
-            raise VerificationError(
-                f"{found.name} prove a lower bound of {proved} {unit}, but the plan claims {bound}"
-            )
-    _check_status(plan, (value,), (bound,))
-    return Proofs(moved_bound=found.proof)
 
 
 def _check_levels(
     needed: Problem, plan: Plan, value: tuple[int | float, ...], least: int | None
 ) -> Proof:
     """Check the bounds on an objective's levels, and say how; ``needed`` as for sharing."""
-    cited = [_applying(POOL_BOUNDS, name, plan) for name in str(plan.bound_by).split("; ")]
+    cited = [applying(POOL_BOUNDS, name, plan) for name in str(plan.bound_by).split("; ")]
     bound = tuple(plan.objective_bound)
     proved = proved_levels(needed, plan.objective, value, least or 0)
     if bound <= proved:
@@ -340,8 +241,8 @@ def _check_levels(
     return "searched"
 
 
-def _applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBound:
-    """The bound of that name, if it is in the table and applies to the plan."""
+def applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBound:
+    """The bound of that name in the table; raises if there is none or it does not apply."""
     found = find_bound(table, name)
     if found is None:
         raise VerificationError(f"the lower bound has no known proof: {name!r}")
@@ -392,7 +293,7 @@ def _check_no_cost_proof(plan: Plan) -> None:
 
 def _check_integer_bound(plan: Plan) -> None:
     bound, peak = plan.lower_bound, plan.peak
-    if not _is_integer(bound) or bound < 0:  # type: ignore[operator]
+    if not is_integer(bound) or bound < 0:  # type: ignore[operator]
         raise VerificationError(f"the lower bound must be a byte count, not {bound!r}")
     if bound > peak:  # type: ignore[operator]
         raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
@@ -400,7 +301,7 @@ def _check_integer_bound(plan: Plan) -> None:
 
 def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
     """Check that the bound named proves as much as the plan claims, and say how."""
-    bound, found = plan.lower_bound, _applying(PEAK_BOUNDS, plan.bound_by, plan)
+    bound, found = plan.lower_bound, applying(PEAK_BOUNDS, plan.bound_by, plan)
     if plan.certificate is not None and not isinstance(
         plan.certificate, _CARRIED.get(found.name, ())
     ):
@@ -439,7 +340,8 @@ def _compare(what: str, proved: int | None, bound: int) -> None:
         raise VerificationError(f"{what} of {proved} B, but the plan claims {bound} B")
 
 
-def _check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ...] | None) -> None:
+def check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ...] | None) -> None:
+    """Raise unless the plan claims to be optimal if, and only if, its value meets the bound."""
     if plan.status not in ("optimal", "feasible"):
         raise VerificationError(f"the plan holds offsets, but claims to be {plan.status!r}")
     if (plan.status == "optimal") != (value == bound):
@@ -450,9 +352,11 @@ def _check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ..
         raise VerificationError(f"status {plan.status!r} contradicts {what.format(*shown)}")
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """True for a number, but not for ``True``."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_integer(value: object) -> bool:
+def is_integer(value: object) -> bool:
+    """True for an integer, but not for ``True``."""
     return isinstance(value, int) and not isinstance(value, bool)

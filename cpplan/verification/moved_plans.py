@@ -20,12 +20,9 @@ from cpplan.verification.bound_table import (
     FORCED_MOVES,
     ROOM_PRICES,
 )
-from cpplan.verification.claims import (
-    Proofs,
-    check_moved_claims,
-    check_time,
-)
+from cpplan.verification.claims import Proofs
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
+from cpplan.verification.moved_claims import check_moved_claims, check_time
 from cpplan.verification.moves import (
     check_moves,
     moved_program,

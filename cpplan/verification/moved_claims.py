@@ -1,0 +1,112 @@
+"""Checks of the claims of a plan in which tensors move: its time, and the bound on its moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.plan import Plan
+from cpplan.program.anf import Program
+from cpplan.program.timeline import run_time
+from cpplan.verification.bound_table import (
+    MOVED_BOUNDS,
+    ROOM_PRICES,
+)
+from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
+
+
+def check_time(program: Program, plan: Plan) -> None:
+    """Check the time that a plan with moves claims, if it claims any.
+
+    Parameters
+    ----------
+    program
+        Of the graph whose tensors move.
+    plan
+        The plan for that graph.
+
+    Raises
+    ------
+    VerificationError
+        Names the time claimed and that which the steps take.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph
+    >>> from cpplan.program.anf import to_anf
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, time=0, time_bound=0)
+    >>> check_time(to_anf(Graph("g", (), ())), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.VerificationError: the plan claims a time, but has no slow pool
+    """
+    if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
+        return
+    if len(plan.pools) != 2:
+        raise VerificationError("the plan claims a time, but has no slow pool")
+    time = run_time(program.graph, plan.order, plan.moves, plan.pools[1])
+    if not is_number(plan.time) or not math.isclose(plan.time, time, rel_tol=1e-9):  # type: ignore[arg-type]
+        raise VerificationError(f"the plan claims a time of {plan.time!r} cycles, not {time}")
+
+
+def check_moved_claims(
+    plan: Plan, floor: Callable[[str], int | float], *, again: bool = False
+) -> Proofs:
+    """Check the bound on the bytes moved, or on the time, and the status; and say how.
+
+    Parameters
+    ----------
+    floor
+        Called with the name of a bound that can be proved again: the bytes, or the cycles if the
+        plan has a time, that it proves.
+    again
+        True if ops of the plan run again.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and what can be proved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, base_cost=0, moved_bytes_bound=0,
+    ...             moved_bytes_bound_by="nothing moves")
+    >>> check_moved_claims(plan, lambda name: 0).moved_bound
+    'recomputed'
+    """
+    timed = plan.time is not None
+    bound, value = (
+        (plan.time_bound, plan.time) if timed else (plan.moved_bytes_bound, plan.moved_bytes)
+    )
+    name = plan.time_bound_by if timed else plan.moved_bytes_bound_by
+    right = is_number(bound) if timed else is_integer(bound)
+    if not right or not 0 <= bound <= value:  # type: ignore[operator]
+        what = "time must be a number" if timed else "bytes moved must be a byte count"
+        raise VerificationError(f"the bound on the {what} up to {value}, not {bound!r}")
+    if timed and (plan.moved_bytes_bound, plan.moved_bytes_bound_by) != (None, None):
+        raise VerificationError("a plan of least time has no bound on the bytes moved")
+    others = (
+        plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate,
+        plan.cost_certificate,
+    )  # fmt: skip
+    if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
+        raise VerificationError("a plan with moves has no other bound than that on its moves")
+    found = applying(MOVED_BOUNDS, name, plan)
+    if again and (found.reach != "every schedule" or plan.scope != "every order"):
+        raise VerificationError(f"{found.name} proves nothing where ops run again")
+    if (plan.moved_certificate is not None) != (found.name == ROOM_PRICES):
+        raise VerificationError(f"bound {found.name!r} and the plan's prices do not go together")
+    if found.proof != "searched":
+        proved = floor(found.name)
+        if bound > proved:  # type: ignore[operator]
+            unit = "cycles" if timed else "B"
+            raise VerificationError(
+                f"{found.name} prove a lower bound of {proved} {unit}, but the plan claims {bound}"
+            )
+    check_status(plan, (value,), (bound,))
+    return Proofs(moved_bound=found.proof)
