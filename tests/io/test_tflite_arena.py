@@ -107,7 +107,7 @@ def test_the_command_line_and_the_report_state_the_arena(tmp_path, capsys):
 
 def widened() -> bytes:
     """Two convolutions with many channels between them."""
-    model, net = kinds._net("widened", kinds.INT8)
+    model, net = kinds.new_net("widened", kinds.INT8)
     x = net.conv("conv0", net.input("x", [1, 48, 48, 2]), 16, 1, 1)
     net.output(net.conv("conv1", x, 2, 1, 1))
     return model.pack()

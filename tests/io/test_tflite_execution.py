@@ -14,7 +14,7 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert import schema_py_generated as schema
 from support.cases import seeds
 from support.split_plans import plan_in_pieces, random_pieces
-from support.tflite_kinds import FLOAT32, INT8, _net
+from support.tflite_net import FLOAT32, INT8, new_net
 
 import cpplan
 from cpplan.cli.main import main
@@ -26,7 +26,7 @@ from cpplan.model.pieces import Pieces
 def image_network(seed: int, dtype: int) -> bytes:
     """Two to five convolutions, pools, sums, activations and resizings."""
     rng = random.Random(seed)
-    model, net = _net("net", dtype)
+    model, net = new_net("net", dtype)
     ends = [net.input("x", [1, rng.choice([6, 8]), rng.choice([5, 8]), rng.randint(1, 4)])]
     for k in range(rng.randint(2, 5)):
         x = ends[-1]
@@ -77,7 +77,7 @@ def test_random_networks_compute_the_same_in_pieces(seed: int, dtype: int, tmp_p
 
 def padded_pool(tmp_path: Path) -> tuple[Path, cpplan.Graph]:
     """A convolution and a pool with padding, whose pieces no operator pads."""
-    model, net = _net("net", INT8)
+    model, net = new_net("net", INT8)
     x = net.conv("conv", net.input("x", [1, 8, 8, 2]), 3)
     options = schema.Pool2DOptionsT()
     options.padding, options.strideH, options.strideW = 0, 1, 1

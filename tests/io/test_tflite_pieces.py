@@ -12,7 +12,7 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert import schema_py_generated as schema
 from support.cases import seeds
 from support.split_plans import plan_in_pieces, random_pieces
-from support.tflite_kinds import FLOAT32, INT8, _net
+from support.tflite_net import FLOAT32, INT8, new_net
 from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
 
 from cpplan.io.tflite import micro_arena, planned_tflite, read_carried_plan, read_tflite
@@ -23,7 +23,7 @@ from cpplan.model.pieces import Pieces
 def image_network(seed: int, dtype: int) -> bytes:
     """Two to five convolutions, pools and sums."""
     rng = random.Random(seed)
-    model, net = _net("net", dtype)
+    model, net = new_net("net", dtype)
     x = net.input("x", [1, rng.choice([8, 16]), rng.choice([8, 12, 16]), rng.randint(1, 4)])
     ends = [x]
     for k in range(rng.randint(2, 5)):
@@ -64,7 +64,7 @@ def test_models_in_pieces_compute_the_same(seed: int, dtype: int) -> None:
 
 
 def test_a_pool_whose_pieces_no_operator_pads_is_refused() -> None:
-    model, net = _net("net", INT8)
+    model, net = new_net("net", INT8)
     x = net.input("x", [1, 8, 8, 2])
     options = schema.Pool2DOptionsT()
     options.padding, options.strideH, options.strideW = 0, 1, 1
