@@ -237,3 +237,13 @@ def open_browser() -> Iterator[Any]:
         yield driver
     finally:
         driver.quit()
+
+
+def middle(page: Page, selector: str = "canvas.map") -> tuple[float, float]:
+    """The middle of an element, in pixels of the window."""
+    left, top, width, height = page.box(selector)
+    return left + width / 2, top + height / 2
+
+
+# Opens a report in the browser: of a plan and its source, or of a text.
+Open = Callable[..., Page]

@@ -110,3 +110,14 @@ def results() -> pd.DataFrame:
             "error": [None, None, None, "it is <b>broken</b>"],
         }
     )
+
+
+def planned(count: int, steps: int) -> tuple[Problem, Plan]:
+    """A problem of random buffers, and a plan of it by one heuristic."""
+    rng = np.random.default_rng(count)
+    lower = rng.integers(0, steps, count)
+    upper = lower + rng.geometric(0.02, count)
+    size = np.ceil(np.exp(rng.normal(9, 2, count))).astype(np.int64)
+    names = [f"block_{k // 12}/layer_{k % 12}/output:{k}" for k in range(count)]
+    problem = Problem(names, lower, upper, size)
+    return problem, cpplan.solve(problem, algorithm="lowest_offset_first")

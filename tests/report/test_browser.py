@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from report.browser import FLUID, Page, open_browser
+from report.browser import Open, Page, middle
 from report.html_plans import (
     HOSTILE,
     again,
@@ -32,83 +30,6 @@ from cpplan.report.html import batch_report, plan_report
 
 pytestmark = pytest.mark.slow
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
-# Texts of the map's axis of addresses: the only ones that end left of it.
-_KEEP_AXIS = """
-window.labels = [];
-const map = document.querySelector("canvas.map").getContext("2d");
-map.fillText = function (text, ...more) {
-  if (this.textAlign === "right") window.labels.push(text);
-  return CanvasRenderingContext2D.prototype.fillText.call(this, text, ...more);
-};
-"""
-Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    with open_browser() as driver:
-        yield driver
-
-
-@pytest.fixture
-def open_page(driver: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens a report; what every report must keep is asked at the end."""
-    pages: list[Page] = []
-
-    def opened(plan: Plan | str, source: Graph | Problem | None = None) -> Page:
-        text = plan if isinstance(plan, str) else plan_report(plan, source)
-        path = tmp_path / "report.html"
-        path.write_text(text, encoding="utf-8")
-        pages.append(Page(driver, path))
-        return pages[-1]
-
-    yield opened
-    for page in pages:
-        assert page.errors() == []
-        assert page.requests() == []
-
-
-@pytest.fixture(scope="module")
-def layers() -> tuple[Problem, Plan]:
-    """454 buffers over 400 steps."""
-    return planned(454, 400)
-
-
-@pytest.fixture(scope="module")
-def many() -> tuple[Problem, Plan]:
-    """20,000 buffers over 8,000 steps."""
-    return planned(20_000, 8_000)
-
-
-def planned(count: int, steps: int) -> tuple[Problem, Plan]:
-    rng = np.random.default_rng(count)
-    lower = rng.integers(0, steps, count)
-    upper = lower + rng.geometric(0.02, count)
-    size = np.ceil(np.exp(rng.normal(9, 2, count))).astype(np.int64)
-    names = [f"block_{k // 12}/layer_{k % 12}/output:{k}" for k in range(count)]
-    problem = Problem(names, lower, upper, size)
-    return problem, cpplan.solve(problem, algorithm="lowest_offset_first")
-
-
-def long_chain(count: int) -> Graph:
-    """Each op reads the result before it, some an earlier one too; nine of ten may overwrite."""
-    rng = np.random.default_rng(count)
-    size = np.repeat(rng.integers(1_000, 100_000, count // 10 + 1), 10)
-    tensors = [Tensor("t0", int(size[0]), kind="input")]
-    ops = []
-    for k in range(1, count + 1):
-        kind = "output" if k == count else "intermediate"
-        tensors.append(Tensor(f"t{k}", int(size[k]), kind=kind))
-        earlier = k - 1 - int(rng.integers(0, 40)) if k % 3 == 0 and k > 40 else k - 1
-        over = ((f"t{k}", f"t{k - 1}"),) if size[k] == size[k - 1] else ()
-        inputs = tuple(dict.fromkeys((f"t{k - 1}", f"t{earlier}")))
-        ops.append(Op(f"op{k}", inputs=inputs, outputs=(f"t{k}",), in_place=over))
-    return Graph("long chain", tuple(tensors), tuple(ops))
-
-
-def middle(page: Page, selector: str = "canvas.map") -> tuple[float, float]:
-    left, top, width, height = page.box(selector)
-    return left + width / 2, top + height / 2
 
 
 def test_what_is_known_is_shown(open_page: Open) -> None:
@@ -122,40 +43,6 @@ def test_what_is_known_is_shown(open_page: Open) -> None:
     assert set(page.column("#order", 1)) == {"w1", "w2", "t1", "t2", "end"}
     assert "run once" in page.column("#rules", 0)
     assert page.find("#history-chart").is_displayed()
-
-
-def test_the_map_is_where_the_plan_says(open_page: Open) -> None:
-    """Two buffers side by side, the lower half of the arena empty after the first step."""
-    problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 2], size=[50, 50], fixed={0: 0, 1: 50})
-    page = open_page(cpplan.solve(problem), problem)
-    left, top, width, height = page.box("canvas.map")
-    first, second = left + 66 + (width - 198) * 0.25, left + 66 + (width - 198) * 0.75
-    low, high = top + height - 22 - 40, top + 10 + 60
-    page.click(second, high)
-    assert "b, 50 B" in page.text("#announcement")
-    assert "Nothing live with it" not in page.text("#selection")
-    assert "Forced up by" in page.text("#selection")
-    assert "It rests on 1 tensor" in page.text("#selection")
-    page.click(first, low)
-    assert "a, 50 B" in page.text("#announcement")
-    page.click(second, low)
-    assert page.text("#announcement") == "Nothing selected"
-    page.mouse("mouseMoved", first, high)
-    assert "b" in page.wait(lambda: page.find("#card").is_displayed() and page.text("#card strong"))
-
-
-def test_who_shares_the_bytes(open_page: Open) -> None:
-    problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[1, 2, 3], size=[8, 4, 8])
-    page = open_page(cpplan.solve(problem), problem)
-    page.press("canvas.map", "n", "n")
-    assert "b, 4 B" in page.text("#announcement")
-    assert "4 B before" in page.text("#selection")
-    assert "4 B after" in page.text("#selection")
-    assert "Nothing: it lies at the bottom" in page.text("#selection")
-    page.press("canvas.map", "b")
-    assert "a, 8 B" in page.text("#announcement")
-    page.press("canvas.map", "\ue00c")
-    assert page.text("#announcement") == "Nothing selected"
 
 
 def test_shared_bytes_count_once(open_page: Open) -> None:
@@ -199,38 +86,6 @@ def test_live_bytes_are_those_that_are_filled(
     assert dict(shares) == {name: f"{100 * share:.2f}\u202f%" for name, share in own.items()}
 
 
-def test_relations_are_those_of_the_rectangles(
-    open_page: Open, layers: tuple[Problem, Plan]
-) -> None:
-    """Compared with all pairs."""
-    problem, plan = layers
-    page = open_page(plan, problem)
-    begin, end = plan.offset, plan.offset + plan.size
-    live = (plan.lower[:, None] < plan.upper) & (plan.lower < plan.upper[:, None])
-    shared = (begin[:, None] < end) & (begin < end[:, None]) & ~np.eye(len(begin), dtype=bool)
-    touching = live & (end == begin[:, None])
-    by_time = np.lexsort((np.arange(len(begin)), plan.lower))
-    for row in by_time[:25]:
-        page.press("canvas.map", "n")
-        assert page.text("#selection-title") == plan.buffers[row]
-        lists = page.run(
-            "return [...document.querySelectorAll('#selection ul')].map((list) =>"
-            " [...list.querySelectorAll('button')].map((each) => each.textContent))"
-        )
-        below = [plan.buffers[k] for k in np.flatnonzero(touching[row])]
-        if begin[row] > 0:
-            assert set(lists.pop(0)) == set(below)
-            held, reached = set(), [row]
-            while reached:
-                new = set(np.flatnonzero(touching[reached.pop()])) - held
-                held |= new
-                reached += new
-            if len(held) > len(below):
-                assert f"{len(held)} tensors in all hold it up" in page.text("#selection")
-        sharers = {plan.buffers[k] for k in np.flatnonzero(shared[row])}
-        assert set(lists[0] if lists else []) == sharers
-
-
 def test_choosing_in_the_table_keeps_the_keyboard_there(
     open_page: Open, layers: tuple[Problem, Plan]
 ) -> None:
@@ -242,50 +97,6 @@ def test_choosing_in_the_table_keeps_the_keyboard_there(
     assert page.find("#tensors tbody tr").get_attribute("class") == "chosen"
     page.press("#selection ul button", "\ue007")
     assert page.run("return document.activeElement.id") == "selection-title"
-
-
-def test_wheel_drag_keys_and_buttons_move_the_view(
-    open_page: Open, layers: tuple[Problem, Plan]
-) -> None:
-    problem, plan = layers
-    page = open_page(plan, problem)
-    whole = page.text("#seen")
-    x, y = middle(page)
-    page.wheel(x, y, -4)
-    near = page.text("#seen")
-    assert near != whole
-    page.drag(x, y, (-80, 30))
-    assert page.text("#seen") != near
-    page.find("#zoom-all").click()
-    page.settle()
-    assert page.text("#seen") == whole
-    page.press("canvas.map", "+")
-    assert page.text("#seen") != whole
-    moved = page.text("#seen")
-    page.press("canvas.map", "\ue014", "\ue013")
-    assert page.text("#seen") != moved
-    page.press("canvas.map", "0")
-    assert page.text("#seen") == whole
-    for _ in range(3):
-        page.find("#zoom-in").click()
-    page.settle()
-    assert page.text("#seen") != whole
-    for _ in range(3):
-        page.find("#zoom-out").click()
-    page.settle()
-    assert page.text("#seen") == whole
-
-
-def test_pinching_zooms_the_map(open_page: Open, layers: tuple[Problem, Plan]) -> None:
-    page = open_page(layers[1], layers[0])
-    whole = page.text("#seen")
-    x, y = middle(page)
-    page.pinch(x, y, 20, 160)
-    near = page.text("#seen")
-    assert near != whole
-    page.pinch(x, y, 160, 5)
-    assert page.text("#seen") == whole
-    assert "No tensor selected" in page.text("#selection")
 
 
 def test_search_by_keyboard(open_page: Open, layers: tuple[Problem, Plan]) -> None:
@@ -413,18 +224,6 @@ def test_one_plan_is_no_curve(open_page: Open) -> None:
     assert not page.find("#history-chart").is_displayed()
 
 
-def test_axes_tell_their_values_apart(open_page: Open, layers: tuple[Problem, Plan]) -> None:
-    """Also far from zero and close by, where many are the same number of MiB but for some bytes."""
-    page = open_page(layers[1], layers[0])
-    x, y = middle(page)
-    for _ in range(6):
-        page.wheel(x, y, -6)
-        page.run(_KEEP_AXIS)
-        page.press("canvas.map", "\ue013")
-        labels = page.run("return window.labels")
-        assert len(set(labels)) == len(labels) > 1
-
-
 def test_csv_does_not_calculate(open_page: Open) -> None:
     page = open_page(hostile_plan())
     text = page.saved("#download-csv")
@@ -449,17 +248,6 @@ def test_dark_light_and_paper(open_page: Open, layers: tuple[Problem, Plan]) -> 
     page.light("dark")
     assert not page.find("#tensors .on-paper").is_displayed()
     assert page.print_pdf().startswith(b"%PDF")
-
-
-def test_each_pool_has_a_panel(open_page: Open) -> None:
-    pools = [Pool("sram", 16), Pool("dram"), Pool("spare")]
-    plan = cpplan.solve(forked(), pools=pools)
-    page = open_page(plan, forked())
-    titles = page.run(
-        "return [...document.querySelectorAll('#maps figcaption')].map((each) => each.textContent)"
-    )
-    assert [title.split()[0][:4] for title in titles] == ["sram", "dram", "spar"]
-    assert "Nothing lies in this pool" in page.text("#maps")
 
 
 def test_page_without_offsets_shows_the_message(open_page: Open) -> None:
@@ -497,46 +285,6 @@ def test_page_of_an_empty_problem_says_so(open_page: Open) -> None:
     assert page.text("#tensors-note") == "There is nothing to place."
 
 
-def test_twenty_thousand_buffers_stay_fluid(open_page: Open, many: tuple[Problem, Plan]) -> None:
-    problem, plan = many
-    page = open_page(plan, problem)
-
-    def act() -> None:
-        x, y = middle(page)
-        page.wheel(x, y, -8)
-        page.drag(x, y, (-200, 60), moves=30)
-        page.wheel(x, y, 12)
-        for k in range(20):
-            page.mouse("mouseMoved", x + 10 * k, y - 3 * k)
-        page.click(x, y)
-        page.press("#search", "layer_7/", "\ue007")
-        page.press("canvas.map", "0", "n", "n", "p")
-        page.find("#list-all").click()
-        page.find("#tensors th:first-child button").click()
-
-    assert page.longest_task(act) <= FLUID
-
-
-def test_twenty_thousand_ops_stay_fluid(open_page: Open) -> None:
-    """With an order, ops to look up, and thousands of buffers that share bytes by choice."""
-    graph = long_chain(20_000)
-    plan = cpplan.solve(graph, in_place=True, time_limit=10)
-    assert len(plan.relations) > 5_000
-    page = open_page(plan, graph)
-
-    def act() -> None:
-        x, y = middle(page)
-        page.wheel(x, y, -8)
-        page.drag(x, y, (-200, 60), moves=30)
-        page.click(x, y)
-        page.press("canvas.map", "0", "n", "b", "p")
-        page.press("#live", "\ue014", "\ue014")
-        page.find("#order th:last-child button").click()
-        page.find("#order .more button").click()
-
-    assert page.longest_task(act) <= FLUID
-
-
 def test_batch_page_filters_its_rows(open_page: Open) -> None:
     page = open_page(batch_report(results(), title="</title>zoo"))
     assert page.text("#name") == "</title>zoo"
@@ -549,23 +297,3 @@ def test_batch_page_filters_its_rows(open_page: Open) -> None:
     rows = json.loads(page.saved("#download-json"))
     assert [row["bytes"] for row in rows] == [12, 16, 8, None]
     assert page.print_pdf().startswith(b"%PDF")
-
-
-def test_a_batch_of_thousands_stays_fluid(open_page: Open) -> None:
-    rng = np.random.default_rng(0)
-    need = rng.integers(1000, 2000, 8000)
-    frame = pd.DataFrame(
-        {
-            "model": np.repeat([f"model_{k}" for k in range(1000)], 8),
-            "setting": np.tile([f"setting_{k}" for k in range(8)], 1000),
-            "status": "feasible", "bytes": need, "bound": 900, "gap": (need - 900) / need,
-            "ratio_first_fit": need / 1800, "seconds": 1.0,
-        }
-    )  # fmt: skip
-    page = open_page(batch_report(frame))
-
-    def act() -> None:
-        page.press("#filter", "model_77")
-        page.find("#results th:nth-child(4) button").click()
-
-    assert page.longest_task(act) <= FLUID

@@ -1,4 +1,4 @@
-"""What is in a report's file, without a browser to draw it (see test_browser)."""
+"""Parts of a report's file, without a browser to draw it (see test_browser)."""
 
 from __future__ import annotations
 
