@@ -9,7 +9,8 @@ from itertools import pairwise
 from cpplan.model.graph import Graph
 from cpplan.program.anf import Program
 from cpplan.program.copy_names import tensor_copies
-from cpplan.splitting.piece_graph import Box, PieceGraph
+from cpplan.splitting.bands import Box
+from cpplan.splitting.piece_graph import PieceGraph
 
 
 def count_copied_bytes(

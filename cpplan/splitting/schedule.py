@@ -12,15 +12,10 @@ from cpplan.model.graph import Op
 from cpplan.model.pieces import Pieces
 from cpplan.program.anf import Program
 from cpplan.splitting.frontier import Choice
-from cpplan.splitting.piece_graph import (
-    Interval,
-    PieceGraph,
-    cut_positions,
-    is_identity,
-    split_graph,
-)
+from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region, Run
+from cpplan.splitting.tensor_cuts import Interval, cut_positions, is_identity
 
 
 class RegionRuns(NamedTuple):
@@ -88,7 +83,7 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
         for name, along in ((op.name, cuts.get(op.name, {})) for op in problem.ops)
         if along
     ]
-    graph = split_graph(problem.graph, pieces)
+    graph = split_graph(problem.graph, pieces, problem.lines)
     number = {op.name: k for k, op in enumerate(graph.graph.ops)}
     order: list[int] = []
     done: set[int] = set()
@@ -117,7 +112,7 @@ def _cut_in_place(
         return added
     while True:
         given = [Pieces(name, tuple(by), tuple(by.values())) for name, by in cuts.items() if by]
-        at = cut_positions(problem.graph, given)
+        at = cut_positions(problem.graph, given, problem.lines)
         changed = False
         for op in problem.ops:
             for axis in problem.axes(op).values():

@@ -1,0 +1,199 @@
+"""Positions at which tensors are cut, from the cuts of the ops that access them.
+
+See :mod:`cpplan.splitting.piece_graph`, "Bands", "Equal bands" and "Views".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+from cpplan.model.axes import Axis, Window
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.pieces import Pieces
+from cpplan.model.tensor import Tensor
+from cpplan.splitting.lines import Lines, find_lines
+
+Interval = tuple[int, int]
+_Line = tuple[str, int]
+
+
+class TensorCuts:
+    """Cuts of the tensors of a graph that follow from those of its ops.
+
+    Parameters
+    ----------
+    graph, pieces
+        The graph, and the cuts of some of its ops.
+    lines
+        Axes along which tensors may be cut; found if left out.
+
+    Attributes
+    ----------
+    graph, given, lines
+        What it follows from.
+    axes
+        Op that is cut -> the axes along which it is.
+    intervals
+        Op that is cut -> the intervals of each of its pieces along these axes.
+    windows
+        Op that is cut -> the windows of these axes where tensors may be cut, each with the number
+        of its axis.
+    at
+        Tensor that may be cut -> along each axis, the interior positions at which it is.
+
+    Raises
+    ------
+    InputError
+        If the graph's sizes depend on variables, or the cuts name an unknown op or axis, leave an
+        axis, or the op cannot be cut so.
+    """
+
+    def __init__(self, graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = None):
+        if graph.symbols is not None:
+            raise InputError("pieces need fixed sizes: bind the graph's variables first")
+        self.graph, self.given = graph, tuple(pieces)
+        self.lines = find_lines(graph) if lines is None else lines
+        self.axes: dict[str, tuple[Axis, ...]] = {}
+        self.intervals: dict[str, list[tuple[Interval, ...]]] = {}
+        self.windows: dict[str, list[tuple[int, Window]]] = {}
+        for cut in self.given:
+            self._read(cut)
+        self.at = self._tensor_cuts()
+
+    def _read(self, cut: Pieces) -> None:
+        here = f"pieces of op {cut.op!r}"
+        op = self.graph.op.get(cut.op)
+        if op is None:
+            raise InputError(f"{here}: the graph has no such op")
+        if cut.op in self.axes:
+            raise InputError(f"{here}: are given twice")
+        known = {axis.name: axis for axis in op.axes}
+        for name in cut.axes:
+            if name not in known:
+                has = ", ".join(map(repr, known)) or "none"
+                raise InputError(f"{here}: the op has no axis {name!r}: its axes are {has}")
+            if not self.lines.can_cut(op, known[name]):
+                raise InputError(f"{here}: the op cannot be cut along axis {name!r}")
+        axes = tuple(known[name] for name in cut.axes)
+        seen: set[tuple[str, int]] = set()
+        for window in (window for axis in axes for window in axis.window.values()):
+            if (window.tensor, window.axis) in seen:
+                raise InputError(
+                    f"{here}: two of the axes cut {window.tensor!r} along its axis {window.axis}"
+                )
+            seen.add((window.tensor, window.axis))
+        self.axes[cut.op] = axes
+        along = cut.intervals(tuple(axis.extent for axis in axes))
+        self.intervals[cut.op] = list(product(*along))
+        self.windows[cut.op] = self._windows(cut.op)
+
+    def _windows(self, op: str) -> list[tuple[int, Window]]:
+        return [
+            (number, window)
+            for number, axis in enumerate(self.axes[op])
+            for window in axis.windows
+            if self.lines.has(window)
+        ]
+
+    def _tensor_cuts(self) -> dict[str, list[set[int]]]:
+        """Interior positions of each tensor's cuts along each of its axes."""
+        tensor, lines = self.graph.tensor, self.lines
+        # Storage and line -> units between which it is cut.
+        cuts: dict[_Line, set[int]] = {}
+        for op, all_intervals in self.intervals.items():
+            for number, window in self.windows[op]:
+                extent = extent_of(tensor[window.tensor], window.axis)
+                ends = cuts.setdefault(self._line(window.tensor, window.axis), set())
+                for start, stop in {intervals[number] for intervals in all_intervals}:
+                    low, high = lines.interval(window, start, stop, extent)
+                    if low < high:
+                        grain = lines.grain[window.tensor][window.axis]
+                        first = lines.first(window.tensor, window.axis)
+                        ends.update((first + low // grain, first + high // grain))
+        self._make_equal(cuts)
+        found = {}
+        for name in lines.line:
+            found[name] = [set[int]() for _ in tensor[name].shape or ()]
+            for axis, grain in lines.grain[name].items():
+                first, extent = lines.first(name, axis), extent_of(tensor[name], axis)
+                own = {grain * (k - first) for k in cuts.get(self._line(name, axis), ())}
+                found[name][axis] = {position for position in own if 0 < position < extent}
+        return found
+
+    def _line(self, name: str, axis: int) -> _Line:
+        return self.graph.root[name][0], self.lines.line[name][axis]
+
+    def _make_equal(self, cuts: dict[_Line, set[int]]) -> None:
+        """Give storages whose bands correspond the same cuts, by union-find over their lines."""
+        root: dict[_Line, _Line] = {}
+
+        def find(key: _Line) -> _Line:
+            while root.setdefault(key, key) != key:
+                root[key] = key = root[root[key]]
+            return key
+
+        for op in self.axes:
+            for one, other in relations_of(self.graph.op[op]):
+                for axis in self.common_axes(op, one, other).values():
+                    root[find(self._line(one, axis))] = find(self._line(other, axis))
+        groups: dict[_Line, set[int]] = {}
+        for key in root:
+            groups.setdefault(find(key), set()).update(cuts.get(key, ()))
+        for key in root:
+            cuts[key] = groups[find(key)]
+
+    def common_axes(self, op: str, one: str, other: str) -> dict[int, int]:
+        """Number of an axis cut -> the tensors' axis along which their bands correspond."""
+        found: dict[int, int] = {}
+        grain = self.lines.grain
+        if one not in grain or other not in grain:
+            return found
+        for number, axis in enumerate(self.axes[op]):
+            windows = axis.window.get(one), axis.window.get(other)
+            if windows[0] is None or windows[1] is None or windows[0].axis != windows[1].axis:
+                continue
+            at = windows[0].axis
+            same = extent_of(self.graph.tensor[one], at) == extent_of(self.graph.tensor[other], at)
+            same &= at in grain[one] and grain[one].get(at) == grain[other].get(at)
+            same = same and all(self._shows_all(name, at) for name in (one, other))
+            if same and is_identity(windows[0]) and is_identity(windows[1]):
+                found[number] = at
+        return found
+
+    def _shows_all(self, name: str, axis: int) -> bool:
+        """True if a tensor shows all of the axis of its storage that its own goes along."""
+        line, root = self.lines.line[name][axis], self.graph.root[name][0]
+        return self.lines.shown[name][line] == self.lines.shown[root][line]
+
+
+def cut_positions(
+    graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = None
+) -> Mapping[str, Sequence[Collection[int]]]:
+    """Interior positions at which each tensor that may be cut is, along each of its axes.
+
+    Raises
+    ------
+    InputError
+        As :class:`TensorCuts`.
+    """
+    return TensorCuts(graph, pieces, lines).at
+
+
+def is_identity(window: Window) -> bool:
+    """True if a window's interval is the op's own."""
+    return (window.stride, window.offset, window.size, window.table) == (1, 0, 1, None)
+
+
+def relations_of(op: Op) -> Iterator[tuple[str, str]]:
+    """Pairs of tensors that an op may give the same bytes."""
+    yield from op.in_place
+    for part, whole, _ in op.placements:
+        yield part, whole
+
+
+def extent_of(tensor: Tensor, axis: int) -> int:
+    """Positions of a tensor along an axis."""
+    assert tensor.shape is not None
+    return tensor.shape[axis]
