@@ -1,4 +1,4 @@
-"""The compiled inner loop of the beam search; imports numba, so import it only to search."""
+"""The compiled inner loop of the beam search."""
 
 # Arrays are described in ``extend_beam``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@uncounted_loop
+@compiled_loop
 def extend_beam(
     steps,
     width,
@@ -54,14 +54,14 @@ def extend_beam(
         if cursor[0] == ops:
             return
         done, left, ready, ready_count, live, peak, code = beam
-        count = np.int64(0)
+        count = 0
         for state in range(cursor[1]):
             start = count
             cursor[2] += ready_count[state]
             for k in range(ready_count[state]):
                 op = ready[state, k]
-                allocated = np.int64(0)
-                freed = np.int64(0)
+                allocated = 0
+                freed = 0
                 for t in range(access_start[op], access_start[op + 1]):
                     storage = accesses[t]
                     if left[state, storage] == users[storage] and not present[storage]:
@@ -81,7 +81,7 @@ def extend_beam(
                 if free:
                     break  # It costs nothing and may free something: no order has to wait with it.
         count = _without_doubles(count, candidates, table)
-        chosen = np.int64(0)
+        chosen = 0
         for candidate in range(count):
             if chosen < width:
                 heap[chosen] = candidate
@@ -124,7 +124,7 @@ def extend_beam(
         cursor[1] = chosen
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _without_doubles(count, candidates, table):
     """Keep, of candidates with the same ops done, the one of least peak; return how many remain.
 
@@ -155,7 +155,7 @@ def _without_doubles(count, candidates, table):
     return unique
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _worse(one, two, peak, live, code):
     """True if candidate ``one`` ranks behind ``two``: by peak, live bytes, then random code."""
     if peak[one] != peak[two]:
@@ -165,7 +165,7 @@ def _worse(one, two, peak, live, code):
     return code[one] > code[two]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _up(heap, place, peak, live, code):
     while place > 0:
         above = (place - 1) // 2
@@ -175,7 +175,7 @@ def _up(heap, place, peak, live, code):
         place = above
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _down(heap, count, peak, live, code):
     place = 0
     while True:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 ORDER_FOUND, PROVED, STATES_SPENT, SLICE_SPENT = 0, 1, 2, 3
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _has(words, k):
     return (words[k >> 6] >> np.uint64(k & 63)) & np.uint64(1) == np.uint64(1)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _hash(words):
     value = np.uint64(0x9E3779B97F4A7C15)
     for word in words:
@@ -32,13 +32,13 @@ def _hash(words):
     return value
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _copy(words, others):
     for k in range(len(words)):
         others[k] = words[k]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _subset(inner, outer):
     for k in range(len(inner)):
         if inner[k] & ~outer[k] != np.uint64(0):
@@ -46,7 +46,7 @@ def _subset(inner, outer):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _meets(one, other):
     for k in range(len(one)):
         if one[k] & other[k] != np.uint64(0):
@@ -54,7 +54,7 @@ def _meets(one, other):
     return False
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _step(op, done, first, accesses, size, users, present, kept):
     """Bytes allocated by running ``op`` after ``done``, and bytes freed after it."""
     allocated, freed = 0, 0
@@ -77,7 +77,7 @@ def _step(op, done, first, accesses, size, users, present, kept):
     return allocated, freed
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _before(one, other, peak, count):
     """True if one state goes before another: by lower pressure, more ops done, then the later."""
     if peak[one] != peak[other]:
@@ -87,7 +87,7 @@ def _before(one, other, peak, count):
     return one > other
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _push(heap, length, item, peak, count):
     k = length
     heap[k] = item
@@ -100,7 +100,7 @@ def _push(heap, length, item, peak, count):
     return length + 1
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _pop(heap, length, peak, count):
     top = heap[0]
     length -= 1
@@ -119,7 +119,7 @@ def _pop(heap, length, peak, count):
     return top, length
 
 
-@uncounted_loop
+@compiled_loop
 def find(words, done, table):
     """Slot of the table that holds this set, or the free slot for it."""
     slots = np.uint64(len(table))
@@ -138,7 +138,7 @@ def find(words, done, table):
     return slot
 
 
-@uncounted_loop
+@compiled_loop
 def extend(
     pops,
     below,

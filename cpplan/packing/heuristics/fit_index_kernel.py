@@ -1,19 +1,17 @@
-"""Compiled first fit over :class:`~cpplan.packing.heuristics.fit_index.FitIndex`; imports numba."""
+"""Compiled first fit over :class:`~cpplan.packing.heuristics.fit_index.FitIndex`."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-import numpy as np
-
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # Fewer are sorted by insertion.
 _FEW = 12
 
 
-@uncounted_loop
+@compiled_loop
 def place(index, order, offset, placed):
     """Place the rows of ``order``, each at the lowest address where it fits; returns work done.
 
@@ -30,14 +28,14 @@ def place(index, order, offset, placed):
     return work
 
 
-@uncounted_loop
+@compiled_loop
 def insert_all(index, rows, offset):
     """Enter rows at their offsets, shape ``(n,)``."""
     for row in rows:
         insert(index, row, offset[row])
 
 
-@uncounted_loop
+@compiled_loop
 def insert(index, row, offset):
     """Enter a row at an offset; the caller knows that it fits there."""
     for span in range(index.first_span[row], index.first_span[row + 1]):
@@ -54,7 +52,7 @@ def insert(index, row, offset):
             index.entry_span[k] = span
 
 
-@uncounted_loop
+@compiled_loop
 def remove(index, row):
     """Take out a row that was entered."""
     for span in range(index.first_span[row], index.first_span[row + 1]):
@@ -72,7 +70,7 @@ def remove(index, row):
                 index.entry[k, column] = index.entry[last, column]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def lowest_fit(index, row, at_least):
     """The lowest offset from ``at_least`` on at which a row fits, and the number of entries read.
 
@@ -84,9 +82,9 @@ def lowest_fit(index, row, at_least):
     step = index.alignment[row]
     at = (at_least + step - 1) // step * step
     # Right ends of the parts still to be sorted, the innermost last: a part's length halves.
-    ends, parts = index.ends, np.int64(1)
+    ends, parts = index.ends, 1
     ends[0] = count
-    first = np.int64(0)
+    first = 0
     while parts > 0:
         last = ends[parts - 1]
         while last - first > _FEW:
@@ -104,7 +102,7 @@ def lowest_fit(index, row, at_least):
     return at, read
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _forbidden(index, row):
     """Open intervals of offsets at which a row would overlap; their number, and entries read."""
     count, read = 0, 0
@@ -130,7 +128,7 @@ def _forbidden(index, row):
     return count, read
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _split(start, stop, first, last):
     """Partition around the median of three: nothing before the place returned starts later.
 
@@ -154,7 +152,7 @@ def _split(start, stop, first, last):
     return j + 1
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _sort_few(start, stop, first, last):
     """By insertion."""
     for k in range(first + 1, last):

@@ -1,11 +1,11 @@
-"""Compiled part of :mod:`cpplan.packing.heuristics.segregated_fit`; imports numba."""
+"""Compiled part of :mod:`cpplan.packing.heuristics.segregated_fit`."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # Of a power of two, sizes of holes are told apart by so many bits; see ``hole_class``.
 _BITS = 3
@@ -17,7 +17,7 @@ _LOOKS = 8
 TOP, LAST, ENDED, MADE, SPARE, CLASSES = range(6)
 
 
-@uncounted_loop
+@compiled_loop
 def serve(memory, requests, ending, lower, upper, size, alignment, offset, block):
     """Serve requests in order; what has ended by then is free again."""
     state = memory.state
@@ -32,7 +32,7 @@ def serve(memory, requests, ending, lower, upper, size, alignment, offset, block
             offset[row] = memory.begin[block[row]]
 
 
-@uncounted_loop
+@compiled_loop
 def hole_class(size):
     """Sizes up to 15 have a class each, then every eighth of a power of two has one."""
     shift = 0
@@ -41,7 +41,7 @@ def hole_class(size):
     return (shift << _BITS) + (size >> shift)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _take(memory, size, alignment):
     """A block of this size: from the first class with a hole that fits, else at the top."""
     for kind in range(hole_class(size), memory.state[CLASSES]):
@@ -60,7 +60,7 @@ def _take(memory, size, alignment):
     return _append(memory, at + size)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _cut(memory, hole, begin, end):
     """Take ``[begin, end)`` out of a hole; the rest on either side is a hole again."""
     _unlist(memory, hole)
@@ -81,7 +81,7 @@ def _cut(memory, hole, begin, end):
     return hole
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _free(memory, block):
     """Give back a block; it joins the holes beside it, or the room above the top."""
     state = memory.state
@@ -101,7 +101,7 @@ def _free(memory, block):
         _list(memory, block)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _append(memory, end):
     """A block from the top to ``end``, which is the top then."""
     state = memory.state
@@ -113,7 +113,7 @@ def _append(memory, end):
     return block
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _new(memory, begin, end):
     """A block that is not in use, between two addresses; without neighbours yet."""
     state = memory.state
@@ -128,7 +128,7 @@ def _new(memory, begin, end):
     return block
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _remove(memory, block):
     """Take a block out of the row of neighbours; its number is to be used again."""
     state, before, after = memory.state, memory.before[block], memory.after[block]
@@ -142,7 +142,7 @@ def _remove(memory, block):
     state[SPARE] += 1
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _list(memory, hole):
     """Make a block a hole: the first of its class."""
     kind = hole_class(memory.end[hole] - memory.begin[hole])
@@ -155,7 +155,7 @@ def _list(memory, hole):
     memory.state[CLASSES] = max(memory.state[CLASSES], kind + 1)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _unlist(memory, hole):
     """Take a hole out of the list of its class."""
     previous, following = memory.previous[hole], memory.following[hole]

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 _NONE = np.iinfo(np.int64).max
 # Of the state: stretches, the peak so far, and buffers left to place.
 _COUNT, _PEAK, _LEFT = 0, 1, 2
 
 
-@uncounted_loop
+@compiled_loop
 def start_on_skyline(rank, leaf_row, first, skyline, state):
     """Nothing is placed yet: one stretch over all sections, at height zero.
 
@@ -44,7 +44,7 @@ def start_on_skyline(rank, leaf_row, first, skyline, state):
     state[_COUNT], state[_PEAK], state[_LEFT] = 1, 0, len(rank)
 
 
-@uncounted_loop
+@compiled_loop
 def place_on_skyline(
     leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, stack, state, looks
 ):
@@ -71,7 +71,7 @@ def place_on_skyline(
             if following < sections:
                 level = min(level, height[following])
             height[start] = level
-            _settle(heap, where, height, np.int64(0), count)
+            _settle(heap, where, height, 0, count)
             if following < sections and height[following] == level:
                 count = _absorb(start, following, height, end, before, heap, where, count)
             if previous >= 0 and height[previous] == level:
@@ -109,7 +109,7 @@ def place_on_skyline(
     return left == 0
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _first_within(first, box, start, stop, stack):
     """The leaf of the first-ranked lifespan within ``[start, stop)``; -1 if there is none."""
     leaves = len(first) // 2
@@ -137,7 +137,7 @@ def _first_within(first, box, start, stop, stack):
     return found - leaves
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _split(start, at, level, height, end, before, heap, where, count):
     """Cut the stretch from ``start`` at section ``at``; the count of stretches."""
     height[at], end[at], before[at] = level, end[start], start
@@ -149,7 +149,7 @@ def _split(start, at, level, height, end, before, heap, where, count):
     return count + 1
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _absorb(start, following, height, end, before, heap, where, count):
     """Make one of two neighbouring stretches; the count of stretches."""
     end[start] = end[following]
@@ -164,7 +164,7 @@ def _absorb(start, following, height, end, before, heap, where, count):
     return count
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _settle(heap, where, height, at, count):
     """Restore the heap's order, where only the entry ``at`` is out of it."""
     entry = heap[at]

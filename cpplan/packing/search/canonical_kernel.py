@@ -18,10 +18,10 @@ from cpplan.packing.search.canonical_state_kernel import (
     undo,
 )
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _select(board, search, begin, end, ranked):
     """The lowest unplaced buffer between two sections, the first ranked of equals; or -1."""
     best, lowest = -1, FAR
@@ -36,7 +36,7 @@ def _select(board, search, begin, end, ranked):
     return best
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _back(board, search):
     """Take back the decisions down to the last to blame, and decide it the other way.
 
@@ -60,7 +60,7 @@ def _back(board, search):
             return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _last_bit(word):
     last = 0
     for shift in (32, 16, 8, 4, 2, 1):
@@ -70,7 +70,7 @@ def _last_bit(word):
     return last
 
 
-@uncounted_loop
+@compiled_loop
 def explore(board, search, ranked, nodes, margin):
     """Continue for ``nodes`` nodes. ``Search.floor`` holds the offsets if ``FOUND``."""
     counter = search.counter
@@ -83,7 +83,7 @@ def explore(board, search, ranked, nodes, margin):
         level, row = counter[LEVELS], -1
         while row < 0:
             level -= 1
-            begin, end = np.int64(0), sections
+            begin, end = 0, sections
             if level >= 0:
                 begin, end = search.begin[level], search.end[level]
             row = _select(board, search, begin, end, ranked)

@@ -8,43 +8,43 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.packing.search.canonical_state import TRAIL
-from cpplan.runtime.inner_loop import uncounted_inner_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
-FAR = np.int64(1) << np.int64(62)
-# Kinds of entries of ``Search.trail``; see ``inner_loop`` on constants.
-_FLOOR, _LOWEST, _PLACED = np.int64(0), np.int64(1), np.int64(2)
-_NOTHING = np.int64(0)
+FAR = 1 << 62
+# Kinds of entries of ``Search.trail``.
+_FLOOR, _LOWEST, _PLACED = 0, 1, 2
+_NOTHING = 0
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _align(value, alignment):
     return value if alignment == 1 else -(-value // alignment) * alignment
 
 
-@uncounted_inner_loop
+@compiled_loop
 def copy_levels(levels, others):
     for word in range(len(levels)):
         levels[word] = others[word]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def clear_levels(levels):
     for word in range(len(levels)):
         levels[word] = np.uint64(0)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _join(levels, others):
     for word in range(len(levels)):
         levels[word] |= others[word]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _join_level(levels, level):
     levels[level >> 6] |= np.uint64(1) << np.uint64(level & 63)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _record(search, kind, item, first, second):
     at = search.counter[TRAIL]
     trail = search.trail
@@ -54,7 +54,7 @@ def _record(search, kind, item, first, second):
     search.counter[TRAIL] = at + 1
 
 
-@uncounted_inner_loop
+@compiled_loop
 def undo(board, search, mark):
     at = search.counter[TRAIL]
     trail = search.trail
@@ -78,7 +78,7 @@ def undo(board, search, mark):
     search.counter[TRAIL] = mark
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _raise(board, search, row, floor, rest, count):
     """Raise a buffer's floor, and its later twins' with it; how many are marked as raised."""
     while True:
@@ -98,7 +98,7 @@ def _raise(board, search, row, floor, rest, count):
         row, rest = following, search.rest[following]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _look_for_lowest(board, search, section):
     """Find the lowest floor in a section again: it is no lower than before."""
     least = search.lowest[section]
@@ -114,7 +114,7 @@ def _look_for_lowest(board, search, section):
     search.lowest[section], search.witness[section] = lowest, witness
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _blame_section(board, search, section):
     """A section fails because of what raised the buffers still to be placed there."""
     clear_levels(search.conflict)
@@ -123,7 +123,7 @@ def _blame_section(board, search, section):
         _join(search.conflict, search.reason[search.members[k]])
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _fits(board, search, count):
     """True if every section of the raised buffers can still hold its buffers not yet placed."""
     fits = True
@@ -137,7 +137,7 @@ def _fits(board, search, count):
             fits = False
             continue
         for at in range(board.first_section[row], board.first_section[row + 1]):
-            section = np.int64(board.sections[at])
+            section = board.sections[at]
             if search.witness[section] == row:
                 _look_for_lowest(board, search, section)
                 lowest = search.lowest[section]
@@ -149,7 +149,7 @@ def _fits(board, search, count):
     return fits
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _swap(search, entry, slot):
     """Exchange an entry's member with the one in a slot of the same section."""
     old, other = search.slot[entry], search.entry[slot]
@@ -158,7 +158,7 @@ def _swap(search, entry, slot):
     search.slot[other], search.slot[entry] = old, slot
 
 
-@uncounted_inner_loop
+@compiled_loop
 def place(board, search, row):
     """Place a buffer at its floor; whether the rest can still fit."""
     search.placed[row] = True
@@ -174,9 +174,9 @@ def place(board, search, row):
     _join_level(search.why, search.level[row])
     search.raised[0] = row
     search.is_raised[row] = True
-    count, top = np.int64(1), search.floor[row] + board.size[row]
+    count, top = 1, search.floor[row] + board.size[row]
     for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
-        other = np.int64(board.neighbours[k])
+        other = board.neighbours[k]
         if not search.placed[other]:
             rest = _align(top, board.alignment[other])
             if rest > search.rest[other]:
@@ -189,7 +189,7 @@ def place(board, search, row):
     return _fits(board, search, count)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def postpone(board, search, row):
     """Raise a buffer above what may lie in its place; whether that is possible.
 
@@ -217,10 +217,10 @@ def postpone(board, search, row):
     if above == FAR:
         copy_levels(search.conflict, search.why)
         return False
-    return _fits(board, search, _raise(board, search, row, above, search.rest[row], np.int64(0)))
+    return _fits(board, search, _raise(board, search, row, above, search.rest[row], 0))
 
 
-@uncounted_inner_loop
+@compiled_loop
 def may_fit(board, search):
     """True if every section can hold its buffers before anything is placed; see :func:`_fits`."""
     for row in range(len(search.floor)):

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # The columns of a list.
 _ADDRESS, _LOWER, _UPPER, _ROW = 0, 1, 2, 3
 _LEAST = 1e-300
 
 
-@uncounted_loop
+@compiled_loop
 def insert_waiting(
     lower, upper, size, alignment, worth, limit, moves, relocations, layout, waiting, left, random
 ):
@@ -123,7 +123,7 @@ def insert_waiting(
     return left, made
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _least_blocked(
     row, lower, upper, size, alignment, worth, failures, limit, by_bottom, by_top, count, random
 ):
@@ -173,7 +173,7 @@ def _least_blocked(
     return best, best_worth
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _first_at(entries, count, address):
     """The first of ``count`` entries at this address or above it."""
     first, last = 0, count
@@ -186,7 +186,7 @@ def _first_at(entries, count, address):
     return first
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _add(entries, count, address, lower, upper, row):
     """Insert one entry into a sorted list of ``count``."""
     at = _first_at(entries, count, address)
@@ -197,7 +197,7 @@ def _add(entries, count, address, lower, upper, row):
     entries[_LOWER, at], entries[_UPPER, at] = lower, upper
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _remove(entries, count, address, row):
     """Take one entry out of a sorted list of ``count``."""
     at = _first_at(entries, count, address)
@@ -208,7 +208,7 @@ def _remove(entries, count, address, row):
             entries[column, k] = entries[column, k + 1]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _below(random, limit):
     """A number of ``range(limit)``: xorshift, so that every search has a state of its own."""
     state = random[0]

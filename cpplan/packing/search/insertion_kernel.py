@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 PLACED, MOVES, TENURE = 0, 1, 2
 _NEVER = np.iinfo(np.int64).max
@@ -20,7 +20,7 @@ _NEVER = np.iinfo(np.int64).max
 _EQUAL = 1e-9
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _draw(random, below):
     """A number in ``[0, below)`` (xorshift*); ``random`` is the state, shape ``(1,)``."""
     word = random[0]
@@ -31,7 +31,7 @@ def _draw(random, below):
     return np.int64((word * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(33)) % below
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _resort(rows, count, key):
     """Insertion sort: from one move to the next, the order hardly changes."""
     for k in range(1, count):
@@ -44,7 +44,7 @@ def _resort(rows, count, key):
         rows[at] = row
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _without_ejected(rows, count, placed):
     kept = 0
     for k in range(count):
@@ -54,7 +54,7 @@ def _without_ejected(rows, count, placed):
     return kept
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end):
     """Lowest ends in this order; those before position ``first`` are known already."""
     first_span, lower, upper = spans
@@ -78,7 +78,7 @@ def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end
                 floor[section] = end
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _push_up(order, last, count, limit, spans, step, pinned, size, skyline, latest):
     """Latest offsets below ``limit``; those after position ``last`` are known already."""
     first_span, lower, upper = spans
@@ -103,7 +103,7 @@ def _push_up(order, last, count, limit, spans, step, pinned, size, skyline, late
                 skyline[section] = offset
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _best_offset(
     limit, room, grid, ends, starts, count, lowest_end, latest, weight, pinned, held, now, random
 ):
@@ -113,7 +113,7 @@ def _best_offset(
     offset: a neighbour has to go if it can lie neither below the offset nor above the end.
     """
     last = (limit - room) // grid * grid
-    best, best_held, offset, ties = 0.0, 0, np.int64(-1), 0
+    best, best_held, offset, ties = 0.0, 0, -1, 0
     cost, cost_held, cost_fixed = 0.0, 0, 0
     gone, back = 0, 0
     above, below = 0, 0
@@ -160,7 +160,7 @@ def _best_offset(
     return offset
 
 
-@uncounted_loop
+@compiled_loop
 def search(
     moves,
     limit,
@@ -184,14 +184,14 @@ def search(
 ):
     """Make ``moves`` moves, or until all are placed below ``limit``; return if they are."""
     skyline, waiting, ends, starts, weight = scratch
-    left = np.int64(0)
+    left = 0
     for row in range(len(size)):
         weight[row] = difficulty[row] * penalty[row]
         if not placed[row]:
             waiting[left] = row
             left += 1
     count = cursor[PLACED]
-    _push_down(order, np.int64(0), count, spans, step, pinned, size, skyline, lowest_end)
+    _push_down(order, 0, count, spans, step, pinned, size, skyline, lowest_end)
     _push_up(order, count, count, limit, spans, step, pinned, size, skyline, latest)
     _resort(order, count, lowest_end)
     _resort(by_latest, count, latest)
@@ -205,13 +205,13 @@ def search(
         if weight[waiting[drawn]] > weight[waiting[chosen]]:
             chosen = drawn
         row = waiting[chosen]
-        between = np.int64(0)
+        between = 0
         for k in range(count):
             other = by_latest[k]
             if meets[row, other] and latest[other] - size[row] < lowest_end[other]:
                 starts[between] = other
                 between += 1
-        between = np.int64(0)
+        between = 0
         for k in range(count):
             other = order[k]
             if meets[row, other] and latest[other] - size[row] < lowest_end[other]:
@@ -225,7 +225,7 @@ def search(
             continue
         waiting[chosen] = waiting[left - 1]
         left -= 1
-        ejected = np.int64(0)
+        ejected = 0
         for k in range(between):
             other = starts[k]
             if latest[other] < offset + size[row] and lowest_end[other] > offset:
@@ -235,7 +235,7 @@ def search(
                 ejected += 1
                 penalty[other] += learning
                 weight[other] = difficulty[other] * penalty[other]
-        at = np.int64(0)
+        at = 0
         while at < count and lowest_end[order[at]] <= offset:
             at += 1
         # Whatever is ejected ends above the offset: what lies before ``at`` stays as it is, and

@@ -85,9 +85,7 @@ class InsertionSearch(LocalSearch):
         # Offsets are multiples of the unit, peaks only where all sizes are.
         unit = address_unit(problem)
         self._grain = 1 if (problem.size % unit).any() else unit
-        # Indices without a sign are not checked for being negative: the loops become vector code.
-        columns = (spans.lower.astype(np.uint64), spans.upper.astype(np.uint64))
-        self._spans = (problem.first_span, *columns)
+        self._spans = (problem.first_span, spans.lower, spans.upper)
         self._breadth = int((spans.upper - spans.lower).sum())
         self._scratch = (
             np.empty(int(problem.upper.max(initial=0)), np.int64),

@@ -10,16 +10,16 @@ import numpy as np
 from cpplan.packing.search.niche_state import CHANGES, FAILS, LEVELS, NODES, PLACED, WASTE, WAYS
 from cpplan.packing.search.niche_state_kernel import lift, mix, put, ways_of
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _known_to_fail(fill, one, other):
     at = one % np.uint64(len(fill.failed))
     return fill.failed[at, 0] == one and fill.failed[at, 1] == other
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _choose(shape, fill, limit, highest, rank, first, last):
     """Write the ways of the corner that has the fewest, by weight, as the next level's.
 
@@ -30,7 +30,7 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     level = fill.counter[LEVELS]
     at = fill.counter[WAYS]
     best, best_score = -1, np.inf
-    best_begin, best_end, best_right = first, last, np.bool_(False)
+    best_begin, best_end, best_right = first, last, False
     best_from, best_to = first, last
     best_one, best_other = np.uint64(0), np.uint64(0)
     start = first
@@ -112,7 +112,7 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     return count
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _take_back(shape, fill):
     """Undo what the last level did."""
     level = fill.counter[LEVELS] - 1
@@ -124,10 +124,10 @@ def _take_back(shape, fill):
         lift(fill, section, fill.raised[level])
         fill.raised[level] = lifted
     else:
-        put(shape, fill, row, np.int64(-1))
+        put(shape, fill, row, -1)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _may_fit(fill, limit, highest):
     for section in range(len(fill.left)):
         if fill.left[section] > limit:
@@ -138,7 +138,7 @@ def _may_fit(fill, limit, highest):
     return True
 
 
-@uncounted_loop
+@compiled_loop
 def explore(shape, fill, limit, highest, rank, nodes):
     """Continue for ``nodes`` nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
 
@@ -159,11 +159,11 @@ def explore(shape, fill, limit, highest, rank, nodes):
         if level + 1 >= len(fill.section) or counter[WAYS] + count + 2 > len(fill.ways):
             return ROOM_SPENT
         # The component decided last, as long as it lasts; then what it was split from.
-        found, first, end, back = -1, np.int64(0), np.int64(0), level
+        found, first, end, back = -1, 0, 0, level
         while found < 0:
             back -= 1
             if back < 0:
-                first, end = np.int64(0), sections
+                first, end = 0, sections
             elif fill.begin[back] == first and fill.end[back] == end:
                 continue
             else:
@@ -197,4 +197,4 @@ def explore(shape, fill, limit, highest, rank, nodes):
             lift(fill, section, fill.raised[level])
             fill.raised[level] = before
         else:
-            put(shape, fill, row, np.int64(1))
+            put(shape, fill, row, 1)

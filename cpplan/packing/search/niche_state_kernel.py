@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.packing.search.niche_state import CHANGES, LEVELS, PLACED, WASTE
-from cpplan.runtime.inner_loop import uncounted_inner_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@uncounted_inner_loop
+@compiled_loop
 def mix(value):
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
 
 
-@uncounted_inner_loop
+@compiled_loop
 def change_key(fill, section, number, value):
     """Two words a section that tell its state: exclusive or of what is mixed from each part."""
     word = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
@@ -26,7 +26,7 @@ def change_key(fill, section, number, value):
     fill.cell[section, 1] ^= mix(mix(word) + np.uint64(0xD6E8FEB86659FD93))
 
 
-@uncounted_inner_loop
+@compiled_loop
 def lift(fill, section, floor):
     change_key(fill, section, section, fill.floor[section])
     fill.floor[section] = floor
@@ -35,7 +35,7 @@ def lift(fill, section, floor):
     fill.changed[section] = fill.counter[CHANGES]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def put(shape, fill, row, sign):
     """Place a buffer on the floor, or take it away again (``sign`` -1)."""
     size, lower, upper = shape.size[row], shape.lower[row], shape.upper[row]
@@ -45,19 +45,19 @@ def put(shape, fill, row, sign):
         fill.left[section] -= sign * size
     for boundary in range(lower + 1, upper):
         fill.crossing[boundary] -= sign
-    change_key(fill, lower, len(fill.floor) + row, np.int64(1))
+    change_key(fill, lower, len(fill.floor) + row, 1)
     fill.offset[row] = at
     fill.placed[row] = sign > 0
     fill.counter[PLACED] += sign
 
 
-@uncounted_inner_loop
+@compiled_loop
 def is_open(shape, fill, row):
     """True if a buffer may be next: not placed, and of equal ones the first."""
     return not fill.placed[row] and (shape.twin[row] < 0 or fill.placed[shape.twin[row]])
 
 
-@uncounted_inner_loop
+@compiled_loop
 def ways_of(shape, fill, limit, highest, begin, end, right, at):
     """Write the ways to fill a corner of a niche from ``at`` on; how many there are.
 

@@ -9,10 +9,10 @@ that can be in a buffer's way, and ends where the buffer fits.
 
 from __future__ import annotations
 
-from cpplan.runtime.inner_loop import uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@uncounted_loop
+@compiled_loop
 def place_below(rows, first, last, count, lower, upper, size, alignment, limit, entries, offset):
     """Place ``rows[first:last]`` by first fit; return how many are placed in all.
 

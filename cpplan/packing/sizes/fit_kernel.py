@@ -1,14 +1,14 @@
-"""Compiled first fit under a limit for every buffer; imports numba, so import it only to search."""
+"""Compiled first fit under a limit for every buffer."""
 
 # The compiler infers the types of the arrays described below.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-from cpplan.runtime.inner_loop import uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@uncounted_loop
+@compiled_loop
 def first_fit(order, lower, upper, size, alignment, highest, placed, offset):
     """Offsets into ``offset``; ``False`` as soon as one would exceed its buffer's ``highest``.
 

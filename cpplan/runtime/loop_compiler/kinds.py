@@ -1,0 +1,165 @@
+"""Kinds of values in compiled loops, and the LLVM types that hold them.
+
+A kind is known before the loop runs. Numbers are ``BOOL``, ``INT`` (signed, 64 bits), ``WORD``
+(unsigned, 64 bits) and ``FLOAT``. An array is a pointer and its lengths; a tuple is its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+
+class LoopError(TypeError):
+    """Raised for code or arguments that compiled loops do not know; names the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number; ``rank`` orders those that turn into one another where they meet."""
+
+    name: str
+    llvm: str
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A contiguous array: what an entry is read as, how it is stored, and its dimensions."""
+
+    item: Number
+    stored: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A tuple; ``names`` are the fields of a named one."""
+
+    members: tuple[Kind, ...]
+    names: tuple[str, ...] = ()
+
+
+Kind: TypeAlias = Number | Array | Group
+
+BOOL = Number("bool", "i1", 0)
+INT = Number("int", "i64", 1)
+WORD = Number("unsigned int", "i64", None)
+FLOAT = Number("float", "double", 2)
+# What a function returns that returns nothing.
+NOTHING = Group(())
+# By the dtype's kind and bytes.
+_ITEMS = {
+    "b1": (BOOL, "i8"),
+    "i4": (INT, "i32"),
+    "i8": (INT, "i64"),
+    "u8": (WORD, "i64"),
+    "f8": (FLOAT, "double"),
+}
+
+
+class Value(NamedTuple):
+    """A value under compilation: its kind, and the LLVM operands that hold it."""
+
+    kind: Kind
+    parts: tuple[str, ...]
+
+
+def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:
+    """Kind of an array.
+
+    Raises
+    ------
+    LoopError
+        If its entries are none of ``bool``, ``int32``, ``int64``, ``uint64`` and ``float64``.
+
+    Examples
+    --------
+    >>> array_kind(np.dtype("int32"), 1).stored
+    'i32'
+    """
+    code = f"{dtype.kind}{dtype.itemsize}"
+    if code not in _ITEMS or not dtype.isnative:
+        raise LoopError(f"compiled loops have no arrays of {dtype}")
+    return Array(*_ITEMS[code], dimensions)
+
+
+def llvm_types(kind: Kind) -> list[str]:
+    """LLVM types of the operands that hold a value of a kind.
+
+    Examples
+    --------
+    >>> llvm_types(Group((INT, FLOAT)))
+    ['i64', 'double']
+    """
+    if isinstance(kind, Number):
+        return [kind.llvm]
+    if isinstance(kind, Array):
+        return [pointer(kind.stored), *["i64"] * kind.dimensions]
+    return [part for member in kind.members for part in llvm_types(member)]
+
+
+def pointer(stored: str) -> str:
+    """LLVM type of a pointer, which tells what it points to before LLVM 17."""
+    import llvmlite.binding
+
+    return "ptr" if llvmlite.binding.llvm_version_info[0] >= 17 else f"{stored}*"
+
+
+def members(value: Value) -> list[Value]:
+    """Members of a tuple."""
+    assert isinstance(value.kind, Group)
+    found, at = [], 0
+    for kind in value.kind.members:
+        count = len(llvm_types(kind))
+        found.append(Value(kind, value.parts[at : at + count]))
+        at += count
+    return found
+
+
+def group(values: Sequence[Value]) -> Value:
+    """Tuple of these members."""
+    kinds = tuple(value.kind for value in values)
+    return Value(Group(kinds), tuple(part for value in values for part in value.parts))
+
+
+def joined(one: Kind, other: Kind) -> Kind:
+    """Kind of a variable that holds either.
+
+    Raises
+    ------
+    LoopError
+        If there is none: signed and unsigned integers do not mix.
+
+    Examples
+    --------
+    >>> joined(INT, FLOAT) is FLOAT
+    True
+    """
+    if one == other:
+        return one
+    match one, other:
+        case Number(rank=int(first)), Number(rank=int(second)):
+            return one if first > second else other
+        case Group(members=ours, names=names), Group(members=theirs) if len(ours) == len(theirs):
+            pairs = zip(ours, theirs, strict=True)
+            return Group(tuple(joined(a, b) for a, b in pairs), names)
+    raise LoopError(f"{described(one)} and {described(other)} do not mix")
+
+
+def described(kind: Kind) -> str:
+    """Kind in words.
+
+    Examples
+    --------
+    >>> described(Array(INT, "i64", 2))
+    'an array of int in 2 dimensions'
+    """
+    if isinstance(kind, Number):
+        return kind.name
+    if isinstance(kind, Array):
+        return f"an array of {kind.item.name} in {kind.dimensions} dimensions"
+    return f"({', '.join(map(described, kind.members))})"

@@ -1,0 +1,242 @@
+"""Compiled loops: functions of numbers and arrays that run as machine code.
+
+Such a function is plain Python over numbers, contiguous arrays and tuples of them. It makes no
+arrays: scratch is an argument. It may call other compiled loops, ``range``, ``len``, ``min``,
+``max``, ``abs``, and make numbers of another kind by ``np.int64`` and its like. Indices are never
+negative; signed and unsigned integers do not mix. Anything else is an error when it is compiled,
+which happens when the loop is first called with arguments of these kinds. The code is then stored.
+
+For such functions, this compiler takes a tenth of the time of numba, which knows all of Python and
+NumPy, and needs no import of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import sys
+import textwrap
+import threading
+from array import array
+from collections.abc import Callable, Iterator
+from ctypes import c_void_p
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from struct import pack, unpack
+from typing import Any
+
+import numpy as np
+
+from cpplan.runtime.atomic import write_bytes
+from cpplan.runtime.loop_cache import code_folder
+from cpplan.runtime.loop_compiler.kinds import (
+    BOOL,
+    FLOAT,
+    INT,
+    WORD,
+    Group,
+    Kind,
+    LoopError,
+    array_kind,
+)
+
+_NUMBERS = {
+    bool: BOOL,
+    int: INT,
+    float: FLOAT,
+    np.bool_: BOOL,
+    np.int32: INT,
+    np.int64: INT,
+    np.uint64: WORD,
+    np.float64: FLOAT,
+}
+# In NumPy's C interface, the address of an array's data follows what every object begins with.
+_DATA = object.__basicsize__
+# How kinds of results are written before stored code.
+_LETTERS = {"b": BOOL, "i": INT, "w": WORD, "f": FLOAT}
+
+
+class CompiledLoop:
+    """A function that is compiled for each kind of arguments; other threads run meanwhile.
+
+    ``python`` is the function itself.
+
+    Examples
+    --------
+    >>> @compiled_loop
+    ... def total(numbers):
+    ...     found = 0
+    ...     for number in numbers:
+    ...         found += number
+    ...     return found
+    >>> total.python(np.arange(4))
+    6
+    """
+
+    def __init__(self, python: Callable[..., Any]):
+        self.python = self.__wrapped__ = python
+        self.__name__, self.__doc__ = python.__name__, python.__doc__
+        self.__module__ = python.__module__
+        self.file, self.first_line = python.__code__.co_filename, python.__code__.co_firstlineno
+        self._codes: dict[tuple[object, ...], tuple[Any, Kind, int]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Result of the loop; compiles it first if it was never called with such arguments."""
+        key: list[object] = []
+        words: list[int] = []
+        for argument in arguments:
+            _flatten(argument, key, words)
+        found = self._codes.get(tuple(key))
+        if found is None:
+            with self._lock:
+                found = self._codes[tuple(key)] = self._code(tuple(map(_kind, arguments)))
+        code, returns, room = found
+        memory = array("q", words)
+        if len(memory) < room:
+            memory.extend([0] * (room - len(memory)))
+        code(memory.buffer_info()[0])
+        return _result(returns, iter(memory))
+
+    @property
+    def folder(self) -> Path:
+        """Folder in which its code is stored."""
+        return code_folder(Path(self.file))
+
+    def tree(self) -> ast.FunctionDef:
+        """Syntax tree of the function."""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        return tree
+
+    def known(self, name: str) -> object:
+        """Object that a name outside the function means."""
+        for names in (self.python.__globals__, vars(builtins)):
+            if name in names:
+                return names[name]
+        raise LoopError(f"{name} is not known")
+
+    def _code(self, kinds: tuple[Kind, ...]) -> tuple[Any, Kind, int]:
+        """Machine code for these kinds of arguments, from the store or compiled now."""
+        from cpplan.runtime.loop_compiler import machine_code
+
+        stored = self.folder / f"{Path(self.file).stem}.{self.__name__}-{self._digest(kinds)}.loop"
+        if stored.exists():
+            returned, _, code = stored.read_bytes().partition(b"\n")
+            letters = iter(returned.decode())
+            returns = _read_kind(next(letters), letters)
+        else:
+            from cpplan.runtime.loop_compiler.module import module_text
+
+            text, returns = module_text(self, kinds)
+            code = machine_code.assembled(text)
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(stored, _written_kind(returns).encode() + b"\n" + code)
+        return machine_code.loaded(code), returns, _count(returns)
+
+    def _digest(self, kinds: tuple[Kind, ...]) -> str:
+        """Name of the code: of all source that it is made from, and of the machine."""
+        from llvmlite import __version__
+        from llvmlite.binding import get_host_cpu_name
+
+        digest = sha256(repr((kinds, __version__, get_host_cpu_name(), sys.version)).encode())
+        digest.update(_compiler_source())
+        for file, constants in sorted(_sources(self, {}).items()):
+            digest.update(Path(file).read_bytes() + constants.encode())
+        return digest.hexdigest()[:16]
+
+
+def compiled_loop(function: Callable[..., Any]) -> CompiledLoop:
+    """Compiled version of a function, which other compiled loops and Python may call."""
+    return CompiledLoop(function)
+
+
+def _sources(loop: CompiledLoop, found: dict[str, str]) -> dict[str, str]:
+    """Files of a loop and of all that it may call, each with the constants that it knows."""
+    if loop.file not in found:
+        names = loop.python.__globals__
+        numbers = {k: v for k, v in names.items() if type(v) in _NUMBERS}
+        found[loop.file] = repr(sorted(numbers.items()))
+        for value in names.values():
+            if isinstance(value, CompiledLoop):
+                _sources(value, found)
+    return found
+
+
+@cache
+def _compiler_source() -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
+def _flatten(value: Any, key: list[object], words: list[int]) -> None:
+    """Append what tells the kind of an argument, and the words that hold it."""
+    kind = type(value)
+    if kind is np.ndarray:
+        if not value.flags.c_contiguous:
+            raise LoopError("compiled loops take contiguous arrays only")
+        key.append(value.dtype.char)
+        key.append(value.ndim)
+        words.append(c_void_p.from_address(id(value) + _DATA).value or 0)
+        words.extend(value.shape)
+    elif kind in _NUMBERS:
+        key.append(kind)
+        words.append(_word(value, _NUMBERS[kind]))
+    elif isinstance(value, tuple):
+        key.append(kind)
+        key.append(len(value))
+        for member in value:
+            _flatten(member, key, words)
+    else:
+        raise LoopError(f"compiled loops take no {kind.__name__}")
+
+
+def _word(value: Any, kind: Kind) -> int:
+    """The 64 bits of a number, as a signed one."""
+    if kind is INT or kind is BOOL:
+        return int(value)
+    form, number = ("d", value) if kind is FLOAT else ("Q", int(value))
+    word: int = unpack("q", pack(form, number))[0]
+    return word
+
+
+def _kind(value: Any) -> Kind:
+    """Kind of an argument."""
+    if isinstance(value, np.ndarray):
+        return array_kind(value.dtype, value.ndim)
+    if isinstance(value, tuple):
+        return Group(tuple(map(_kind, value)), getattr(value, "_fields", ()))
+    return _NUMBERS[type(value)]
+
+
+def _result(kind: Kind, words: Iterator[int]) -> Any:
+    """Value of a kind from the words that hold it."""
+    if isinstance(kind, Group):
+        return tuple(_result(member, words) for member in kind.members) if kind.members else None
+    word = next(words)
+    if kind is FLOAT:
+        return unpack("d", pack("q", word))[0]
+    if kind is BOOL:
+        return bool(word)
+    return unpack("Q", pack("q", word))[0] if kind is WORD else word
+
+
+def _count(kind: Kind) -> int:
+    """Words that hold a result."""
+    return sum(map(_count, kind.members)) if isinstance(kind, Group) else 1
+
+
+def _written_kind(kind: Kind) -> str:
+    if isinstance(kind, Group):
+        return f"({''.join(map(_written_kind, kind.members))})"
+    return next(letter for letter, number in _LETTERS.items() if number is kind)
+
+
+def _read_kind(letter: str, letters: Iterator[str]) -> Kind:
+    if letter != "(":
+        return _LETTERS[letter]
+    members = []
+    while (following := next(letters)) != ")":
+        members.append(_read_kind(following, letters))
+    return Group(tuple(members))
