@@ -40,8 +40,8 @@ def test_tensors_and_ops_are_those_of_the_classes():
     [
         {"size": -1}, {"size": 2**62}, {"size": True}, {"size": None}, {"kind": "weight"},
         {"name": ""}, {"name": "é"}, {"name": 3}, {"alignment": 0}, {"shape": (2,)},
-        {"view_of": ("x", "n")}, {"view_of": ["x"]}, {"view_of": None}, {"view_of": []}, {"kind": None},
-        {"view_of": ["x", True]}, {"view_of": 3},
+        {"view_of": ("x", "n")}, {"view_of": ["x"]}, {"view_of": None}, {"view_of": []},
+        {"view_of": ["x", True]}, {"view_of": 3}, {"kind": None},
     ],
 )  # fmt: skip
 def test_a_tensor_that_needs_a_closer_look_is_left_to_its_class(changes):
