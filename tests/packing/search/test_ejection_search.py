@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from itertools import permutations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.packing_turns import endless, random_problem, stacked
 
-from cpplan.model.problem import Problem
-from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.bump_allocator import bump
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.outcome import Outcome
@@ -19,29 +16,11 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
 
-def random_problem(count: int, seed: int, *, aligned: bool = False) -> Problem:
-    random = np.random.default_rng(seed)
-    lower = random.integers(0, count, count)
-    upper = lower + random.integers(1, count // 2 + 2, count)
-    size = random.integers(1, 9, count)
-    alignment = random.choice([1, 2, 4], count) if aligned else None
-    return Problem(tuple(map(str, range(count))), lower, upper, size, alignment)
-
-
-def start(problem: Problem) -> Outcome:
-    offsets = bump(problem)
-    return Outcome(offsets, int((offsets + problem.size).max()), lower_bound(problem).value)
-
-
-def endless() -> Deadline:
-    return Deadline(1e9, deterministic=True)
-
-
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), aligned=st.booleans())
 def test_packings_are_valid_after_any_number_of_moves(seed: int, aligned: bool) -> None:
     problem = random_problem(30, seed, aligned=aligned)
-    search, state = EjectionSearch(problem, seed), start(problem)
+    search, state = EjectionSearch(problem, seed), stacked(problem)
     for moves in (1, 7, 300, 3000):
         found = search.run(state, moves=moves, target=state.bound, deadline=endless())
         check_offsets(problem, found.offsets, "ejection")
@@ -59,13 +38,13 @@ def test_as_low_as_any_order_of_first_fit_on_ten_problems(seed: int, aligned: bo
         for order in permutations(range(5))
     )
     search = EjectionSearch(problem, seed)
-    found = search.run(start(problem), moves=5000, target=least, deadline=endless())
+    found = search.run(stacked(problem), moves=5000, target=least, deadline=endless())
     assert found.peak == least
 
 
 def test_two_runs_make_one_and_both_repeat_themselves() -> None:
     problem = random_problem(80, seed=1)
-    state = start(problem)
+    state = stacked(problem)
 
     def run(*turns: int) -> Outcome:
         search, reached = EjectionSearch(problem, seed=3), state
@@ -78,7 +57,7 @@ def test_two_runs_make_one_and_both_repeat_themselves() -> None:
 
 def test_search_continues_from_a_lower_packing() -> None:
     problem = random_problem(60, seed=2)
-    search, state = EjectionSearch(problem, seed=0), start(problem)
+    search, state = EjectionSearch(problem, seed=0), stacked(problem)
     search.run(state, moves=1, target=state.bound, deadline=endless())
     other = EjectionSearch(problem, seed=1).run(
         state, moves=4000, target=state.bound, deadline=endless()
@@ -88,7 +67,7 @@ def test_search_continues_from_a_lower_packing() -> None:
 
 def test_expired_deadline_keeps_the_lower_packing() -> None:
     problem = random_problem(80, seed=4)
-    search, state = EjectionSearch(problem, seed=0), start(problem)
+    search, state = EjectionSearch(problem, seed=0), stacked(problem)
     with pytest.raises(TimeUpError):
         search.run(state, moves=10**6, target=0, deadline=Deadline(0.5, deterministic=True))
     assert search.best(state).peak < state.peak

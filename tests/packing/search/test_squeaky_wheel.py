@@ -6,47 +6,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.packing_turns import endless, random_problem, stacked
 
 from cpplan.model.problem import Gap, Problem
-from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.bump_allocator import bump
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.squeaky_wheel import SqueakyWheel
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 from cpplan.zoo.packing import random_lifespans
 
 
-def random_problem(count: int, seed: int, *, aligned: bool = False) -> Problem:
-    random = np.random.default_rng(seed)
-    lower = random.integers(0, count, count)
-    upper = lower + random.integers(1, count // 2 + 2, count)
-    size = random.integers(1, 9, count)
-    alignment = random.choice([1, 2, 4], count) if aligned else None
-    problem = Problem(tuple(map(str, range(count))), lower, upper, size, alignment)
-    return reduce_problem(problem).problem
-
-
 def flat_problem() -> Problem:
     return reduce_problem(random_lifespans(400, seed=2, live=60)).problem
-
-
-def start(problem: Problem) -> Outcome:
-    offsets = bump(problem)
-    return Outcome(offsets, int((offsets + problem.size).max()), lower_bound(problem).value)
-
-
-def endless() -> Deadline:
-    return Deadline(1e9, deterministic=True)
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), aligned=st.booleans())
 def test_packings_are_valid_after_any_number_of_rounds(seed: int, aligned: bool) -> None:
-    problem = random_problem(30, seed, aligned=aligned)
-    search, state = SqueakyWheel(problem, seed), start(problem)
+    problem = reduce_problem(random_problem(30, seed, aligned=aligned)).problem
+    search, state = SqueakyWheel(problem, seed), stacked(problem)
     for moves in (1, 2, 30, 100):
         found = search.run(state, moves=moves, target=state.bound, deadline=endless())
         check_offsets(problem, found.offsets, "squeaky wheel")
@@ -59,7 +38,7 @@ def test_hundreds_of_live_buffers_lie_lower_than_by_first_fit() -> None:
     problem = reduce_problem(random_lifespans(1500, seed=5, live=250)).problem
     order = np.argsort(-problem.size * (problem.upper - problem.lower), kind="stable")
     first_fit = int((first_fit_in_order(problem, order, endless()) + problem.size).max())
-    state, search = start(problem), SqueakyWheel(problem, seed=0)
+    state, search = stacked(problem), SqueakyWheel(problem, seed=0)
     found = search.run(state, moves=30, target=state.bound, deadline=endless())
     assert found.found_by == "squeaky wheel"
     assert found.peak - state.bound < (first_fit - state.bound) / 2
@@ -67,7 +46,7 @@ def test_hundreds_of_live_buffers_lie_lower_than_by_first_fit() -> None:
 
 def test_the_same_seed_gives_the_same_packing_in_whatever_portions() -> None:
     problem = flat_problem()
-    state = start(problem)
+    state = stacked(problem)
     whole = SqueakyWheel(problem, 7).run(state, moves=40, target=state.bound, deadline=endless())
     search, found = SqueakyWheel(problem, 7), state
     for _ in range(40):
@@ -77,7 +56,7 @@ def test_the_same_seed_gives_the_same_packing_in_whatever_portions() -> None:
 
 def test_it_ends_with_its_deadline_and_keeps_what_it_has() -> None:
     problem = flat_problem()
-    state, search = start(problem), SqueakyWheel(problem, 0)
+    state, search = stacked(problem), SqueakyWheel(problem, 0)
     first = search.run(state, moves=1, target=state.bound, deadline=endless())
     assert first.peak > state.bound
     with pytest.raises(TimeUpError):
