@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from cpplan.model.errors import InputError
@@ -23,8 +24,12 @@ class Registry(Generic[T]):
     --------
     >>> rules = Registry("a rule", "rule")
     >>> rules.add("longest", max)
-    >>> rules.names(), rules.get("longest")(3, 4)
-    (('longest',), 4)
+    >>> @rules.register("first")
+    ... def first(one, other):
+    ...     return one
+    >>> rules.names(), rules.get("longest")(3, 4), rules.get("first")(3, 4)
+    (('longest', 'first'), 4, 3)
+    >>> rules.remove("first")
     >>> rules.get("shortest")
     Traceback (most recent call last):
     cpplan.model.errors.InputError: rule 'shortest' is not understood: expected one of longest
@@ -45,6 +50,21 @@ class Registry(Generic[T]):
         if name in self._functions:
             raise InputError(f"{self._kind} named {name!r} is already registered")
         self._functions[name] = function
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Register the decorated function under ``name``.
+
+        Raises
+        ------
+        InputError
+            If the name is taken.
+        """
+
+        def add(function: T) -> T:
+            self.add(name, function)
+            return function
+
+        return add
 
     def remove(self, name: str) -> None:
         """Remove the function of that name.

@@ -62,11 +62,7 @@ def beam(
     >>> beam(join, Deadline(60)).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
     ([1, 0, 2], 11, 15)
     """
-    if width is None:
-        width = max(1, min(active().beam_states, active().beam_state_ops // max(1, len(problem))))
-    if width < 1:
-        raise InputError(f"width must be at least 1, not {width!r}")
-    return _Beam(problem, width, level).run(deadline)
+    return _run_beam(problem, deadline, width, level)
 
 
 @register("beam_backward")
@@ -74,8 +70,16 @@ def beam_backward(
     problem: OrderProblem, deadline: Deadline, width: int | None = None, *, level: int = 0
 ) -> Ints:
     """:func:`beam` in reversed time: the last op is chosen first."""
-    backward = beam(reverse_time(problem), deadline, width, level=level)
+    backward = _run_beam(reverse_time(problem), deadline, width, level)
     return np.ascontiguousarray(backward[::-1])
+
+
+def _run_beam(problem: OrderProblem, deadline: Deadline, width: int | None, level: int) -> Ints:
+    if width is None:
+        width = max(1, min(active().beam_states, active().beam_state_ops // max(1, len(problem))))
+    if width < 1:
+        raise InputError(f"width must be at least 1, not {width!r}")
+    return _Beam(problem, width, level).run(deadline)
 
 
 class _Beam:

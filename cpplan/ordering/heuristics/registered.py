@@ -2,14 +2,23 @@
 
 A constructive order takes an :class:`~cpplan.ordering.problem.OrderProblem` and a
 :class:`~cpplan.runtime.deadline.Deadline` and returns every op once, after its predecessors: an
-array of
-op numbers, shape ``(ops,)``. It says nothing about how good the order is; the caller checks.
+array of op numbers, shape ``(ops,)``. It says nothing about how good the order is; the caller
+checks. ``register`` adds one.
+
+Examples
+--------
+>>> import numpy as np
+>>> @register("as_numbered")
+... def as_numbered(problem, deadline):
+...     return np.arange(len(problem))
+>>> "as_numbered" in names()
+True
+>>> unregister("as_numbered")
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from cpplan.model.problem import Ints
 from cpplan.model.registry import Registry
@@ -24,34 +33,7 @@ class Order(Protocol):
 
 
 _REGISTRY: Registry[Order] = Registry("an order", "order")
-_Registered = TypeVar("_Registered", bound=Order)
-
-
-def register(name: str) -> Callable[[_Registered], _Registered]:
-    """Make an order known under ``name``.
-
-    Raises
-    ------
-    InputError
-        If the name is taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> @register("as_numbered")
-    ... def as_numbered(problem, deadline):
-    ...     return np.arange(len(problem))
-    >>> "as_numbered" in names()
-    True
-    >>> unregister("as_numbered")
-    """
-
-    def add(order: _Registered) -> _Registered:
-        _REGISTRY.add(name, order)
-        return order
-
-    return add
-
 
 # Of the built-in ones, the cheapest are first.
-unregister, get, names = _REGISTRY.remove, _REGISTRY.get, _REGISTRY.names
+register, unregister = _REGISTRY.register, _REGISTRY.remove
+get, names = _REGISTRY.get, _REGISTRY.names

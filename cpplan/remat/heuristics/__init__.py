@@ -2,15 +2,23 @@
 
 A baseline takes a :class:`~cpplan.remat.problem.RematProblem`, a limit in bytes and a
 :class:`~cpplan.runtime.deadline.Deadline`, and returns a schedule of units within the limit, or
-``None`` if
-it finds none. All keep the given order of first runs. ``given_order`` and ``chen_sqrt_n`` ignore
-the limit: their schedules may exceed it.
+``None`` if it finds none. All keep the given order of first runs. ``given_order`` and
+``chen_sqrt_n`` ignore the limit: their schedules may exceed it. ``register`` adds one.
+
+Examples
+--------
+>>> @register("never_again")
+... def never_again(problem, limit, deadline):
+...     order = tuple(range(len(problem)))
+...     return order if problem.peak(order) <= limit else None
+>>> "never_again" in names()
+True
+>>> unregister("never_again")
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from cpplan.model.registry import Registry
 from cpplan.remat.heuristics import checkpoints
@@ -32,36 +40,9 @@ class Baseline(Protocol):
 _REGISTRY: Registry[Baseline] = Registry(
     "a rematerialization baseline", "rematerialization baseline"
 )
-_Registered = TypeVar("_Registered", bound=Baseline)
 
-
-def register(name: str) -> Callable[[_Registered], _Registered]:
-    """Register a baseline under ``name``, as a decorator.
-
-    Raises
-    ------
-    InputError
-        If the name is taken.
-
-    Examples
-    --------
-    >>> @register("never_again")
-    ... def never_again(problem, limit, deadline):
-    ...     order = tuple(range(len(problem)))
-    ...     return order if problem.peak(order) <= limit else None
-    >>> "never_again" in names()
-    True
-    >>> unregister("never_again")
-    """
-
-    def add(baseline: _Registered) -> _Registered:
-        _REGISTRY.add(name, baseline)
-        return baseline
-
-    return add
-
-
-unregister, get, names = _REGISTRY.remove, _REGISTRY.get, _REGISTRY.names
+register, unregister = _REGISTRY.register, _REGISTRY.remove
+get, names = _REGISTRY.get, _REGISTRY.names
 
 
 @register("given_order")

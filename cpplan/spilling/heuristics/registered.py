@@ -23,39 +23,5 @@ Eviction = Callable[[SpillProblem, Deadline], "Flags | None"]
 
 _REGISTRY: Registry[Eviction] = Registry("an eviction rule", "eviction rule")
 
-
-def register(name: str) -> Callable[[Eviction], Eviction]:
-    """Register the decorated rule under ``name``.
-
-    Raises
-    ------
-    InputError
-        If the name is taken.
-    """
-
-    def add(rule: Eviction) -> Eviction:
-        _REGISTRY.add(name, rule)
-        return rule
-
-    return add
-
-
-def unregister(name: str) -> None:
-    """Remove the rule of that name."""
-    _REGISTRY.remove(name)
-
-
-def get(name: str) -> Eviction:
-    """The rule of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; lists the known ones.
-    """
-    return _REGISTRY.get(name)
-
-
-def names() -> tuple[str, ...]:
-    """All names, the built-in ones first."""
-    return _REGISTRY.names()
+register, unregister = _REGISTRY.register, _REGISTRY.remove
+get, names = _REGISTRY.get, _REGISTRY.names

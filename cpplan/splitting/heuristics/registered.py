@@ -25,42 +25,8 @@ Rule = Callable[[SplitProblem, float, Deadline], "list[RegionRuns] | None"]
 
 _REGISTRY: Registry[Rule] = Registry("a splitting rule", "splitting rule")
 
-
-def register(name: str) -> Callable[[Rule], Rule]:
-    """Register the decorated rule under ``name``.
-
-    Raises
-    ------
-    InputError
-        If the name is taken.
-    """
-
-    def add(rule: Rule) -> Rule:
-        _REGISTRY.add(name, rule)
-        return rule
-
-    return add
-
-
-def unregister(name: str) -> None:
-    """Remove the rule of that name."""
-    _REGISTRY.remove(name)
-
-
-def get(name: str) -> Rule:
-    """The rule of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; lists the known ones.
-    """
-    return _REGISTRY.get(name)
-
-
-def names() -> tuple[str, ...]:
-    """All names, the built-in ones first."""
-    return _REGISTRY.names()
+register, unregister = _REGISTRY.register, _REGISTRY.remove
+get, names = _REGISTRY.get, _REGISTRY.names
 
 
 def least_peak(
