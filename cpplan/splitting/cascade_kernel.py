@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 WHOLE = -1
 
 
 @njit(cache=True)
-def run_cascade(ops, reads, tensors, tables, sinks, step, longest, state, events):
+def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events):
     """Run the ops of a region in pieces along one axis, each as late as its readers allow.
 
     Parameters
@@ -23,114 +24,134 @@ def run_cascade(ops, reads, tensors, tables, sinks, step, longest, state, events
         ``(tensor, table, in_place)``: start of the window's intervals in ``tables`` or -1 if the
         tensor is read whole; 1 if the op may write over it.
     tensors
-        ``(extent, bytes, kept, writer, table, reader_start, reader)``: bytes of one position, 1 if
-        it stays to the end; the op that writes it or -1, start of that window's intervals or -1,
-        and its readers' rows in ``reads``.
+        ``(extent, writer, table, reader_start, reader)``: positions, the op that writes it or -1,
+        start of that window's intervals or -1, and its readers' rows in ``reads``.
     tables
         ``(low, high, reader)``: intervals of the windows; the op of each row of ``reads``.
     sinks
         Ops to run, each to its end.
-    step, longest
-        Steps of a sink at a time, and at most of any piece.
-    state
-        ``(done, made, freed, stack, until)``: steps run of each op, and positions of each tensor
-        that are made and that are free again, as it begins; and two arrays for calls under way.
+    sizes
+        ``(step, longest)``: steps of a sink at a time, and at most of any piece.
+    strips
+        ``(base, nbytes, kept)``: bytes that each strip leaves alone, and of each tensor those that
+        it accesses, and 1 if it stays to the strip's end. All is run once for each strip.
     events
-        Receives ``(op, start, stop)`` of every piece as far as it has rows.
+        Receives ``(strip, op, start, stop)`` of every piece as far as it has rows.
 
     Returns
     -------
     tuple
-        Most bytes live at once, bytes live at the end, number of pieces.
+        Most bytes live at once, and the number of pieces.
     """
     extent, adds, read_start, write_start, write = ops
     read, read_table, in_place = reads
-    length, weight, kept, writer, table, reader_start, reader = tensors
+    length, writer, table, reader_start, reader = tensors
     low, high, reading = tables
-    done, made, freed, stack, until = state
-    live = 0.0
-    for m in range(len(length)):
-        live += weight[m] * (made[m] - freed[m])
-    peak, count = live, 0
-    for number in range(len(sinks)):
-        sink = sinks[number]
-        while done[sink] < extent[sink]:
-            stack[0], until[0], depth = sink, min(extent[sink], done[sink] + step), 1
-            while depth:
-                k, needed = stack[depth - 1], until[depth - 1]
-                start = done[k]
-                if start >= needed:
-                    depth -= 1
-                    continue
-                stop = min(needed, start + longest)
-                blocked = False
-                for e in range(read_start[k], read_start[k + 1]):
-                    m = read[e]
-                    w = writer[m]
-                    if w < 0:
+    step, longest = sizes
+    base, nbytes, keeps = strips
+    steps, several = len(extent), len(length)
+    # Steps run of each op, positions of each tensor that are made and that are free again.
+    done = np.empty(steps, np.int64)
+    made = np.empty(several, np.int64)
+    freed = np.empty(several, np.int64)
+    # Bytes of one position of each tensor.
+    weight = np.empty(several, np.float64)
+    # Calls under way.
+    stack = np.empty(steps + 1, np.int64)
+    until = np.empty(steps + 1, np.int64)
+    most, count = 0.0, 0
+    for strip in range(len(base)):
+        kept = keeps[strip]
+        done[:] = 0
+        freed[:] = 0
+        for m in range(several):
+            weight[m] = nbytes[strip, m] / length[m]
+            made[m] = length[m] if writer[m] < 0 else 0
+        live = 0.0
+        for m in range(several):
+            live += weight[m] * (made[m] - freed[m])
+        peak = live
+        for number in range(len(sinks)):
+            sink = sinks[number]
+            while done[sink] < extent[sink]:
+                stack[0], until[0], depth = sink, min(extent[sink], done[sink] + step), 1
+                while depth:
+                    k, needed = stack[depth - 1], until[depth - 1]
+                    start = done[k]
+                    if start >= needed:
+                        depth -= 1
                         continue
-                    # An op in one piece is not cut, and reads all there is.
-                    need = length[m]
-                    if read_table[e] >= 0 and stop - start < extent[k]:
-                        need = high[read_table[e] + stop - 1]
-                    if adds[w] and done[w] < extent[w]:
-                        if need == 0:
+                    stop = min(needed, start + longest)
+                    blocked = False
+                    for e in range(read_start[k], read_start[k + 1]):
+                        m = read[e]
+                        w = writer[m]
+                        if w < 0:
                             continue
-                        target = extent[w]
-                    elif made[m] >= need:
+                        # An op in one piece is not cut, and reads all there is.
+                        need = length[m]
+                        if read_table[e] >= 0 and stop - start < extent[k]:
+                            need = high[read_table[e] + stop - 1]
+                        if adds[w] and done[w] < extent[w]:
+                            if need == 0:
+                                continue
+                            target = extent[w]
+                        elif made[m] >= need:
+                            continue
+                        elif table[m] < 0:
+                            target = extent[w]
+                        else:
+                            target = done[w] + 1
+                            while high[table[m] + target - 1] < need:
+                                target += 1
+                        stack[depth], until[depth] = w, target
+                        depth += 1
+                        blocked = True
+                        break
+                    if blocked:
                         continue
-                    elif table[m] < 0:
-                        target = extent[w]
-                    else:
-                        target = done[w] + 1
-                        while high[table[m] + target - 1] < need:
-                            target += 1
-                    stack[depth], until[depth] = w, target
-                    depth += 1
-                    blocked = True
-                    break
-                if blocked:
-                    continue
-                if count < len(events):
-                    events[count, 0], events[count, 1], events[count, 2] = k, start, stop
-                count += 1
-                done[k] = stop
-                added = 0.0
-                for position in range(write_start[k], write_start[k + 1]):
-                    m = write[position]
-                    now = length[m]
-                    if table[m] >= 0 and not adds[k]:
-                        now = high[table[m] + stop - 1]
-                    added += weight[m] * (now - made[m])
-                    made[m] = now
-                gone, over = 0.0, 0.0
-                for e in range(read_start[k], read_start[k + 1]):
-                    m = read[e]
-                    if kept[m]:
-                        continue
-                    least = made[m]
-                    if writer[m] < 0:
-                        least = length[m]
-                    for position in range(reader_start[m], reader_start[m + 1]):
-                        other = reader[position]
-                        user = reading[other]
-                        if done[user] < extent[user]:
-                            if read_table[other] < 0:
-                                least = 0
-                            else:
-                                least = min(least, low[read_table[other] + done[user]])
-                    if least > freed[m]:
-                        part = weight[m] * (least - freed[m])
-                        freed[m] = least
-                        gone += part
-                        if in_place[e]:
-                            over = max(over, min(part, added))
-                peak = max(peak, live + added - over)
-                live += added - gone
-                for position in range(write_start[k], write_start[k + 1]):
-                    # What nobody reads is of no use once it is written.
-                    m = write[position]
-                    if not kept[m] and reader_start[m] == reader_start[m + 1]:
-                        live -= weight[m] * (made[m] - freed[m])
-                        freed[m] = made[m]
-    return peak, live, count
+                    if count < len(events):
+                        events[count, 0], events[count, 1] = strip, k
+                        events[count, 2], events[count, 3] = start, stop
+                    count += 1
+                    done[k] = stop
+                    added = 0.0
+                    for position in range(write_start[k], write_start[k + 1]):
+                        m = write[position]
+                        now = length[m]
+                        if table[m] >= 0 and not adds[k]:
+                            now = high[table[m] + stop - 1]
+                        added += weight[m] * (now - made[m])
+                        made[m] = now
+                    gone, over = 0.0, 0.0
+                    for e in range(read_start[k], read_start[k + 1]):
+                        m = read[e]
+                        if kept[m]:
+                            continue
+                        least = made[m]
+                        if writer[m] < 0:
+                            least = length[m]
+                        for position in range(reader_start[m], reader_start[m + 1]):
+                            other = reader[position]
+                            user = reading[other]
+                            if done[user] < extent[user]:
+                                if read_table[other] < 0:
+                                    least = 0
+                                else:
+                                    least = min(least, low[read_table[other] + done[user]])
+                        if least > freed[m]:
+                            part = weight[m] * (least - freed[m])
+                            freed[m] = least
+                            gone += part
+                            if in_place[e]:
+                                over = max(over, min(part, added))
+                    peak = max(peak, live + added - over)
+                    live += added - gone
+                    for position in range(write_start[k], write_start[k + 1]):
+                        # What nobody reads is of no use once it is written.
+                        m = write[position]
+                        if not kept[m] and reader_start[m] == reader_start[m + 1]:
+                            live -= weight[m] * (made[m] - freed[m])
+                            freed[m] = made[m]
+        most = max(most, base[strip] + peak)
+    return most, count

@@ -11,7 +11,7 @@ from cpplan.splitting.region import Region, Style
 
 
 def use_splitting() -> None:
-    """Run one region of one op, in two pieces."""
+    """Run one region of one op, in two pieces, and in two strips."""
     tensors = (
         Tensor("x", shape=(2,), dtype="int8", kind="input"),
         Tensor("y", shape=(2,), dtype="int8", kind="output"),
@@ -20,3 +20,4 @@ def use_splitting() -> None:
     graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",), axes=(rows,)),))
     region = Region(SplitProblem(to_anf(graph), Residency()), 0, 1)
     region.estimate(Style("rows"))
+    region.estimate(Style(None, "rows", 2))

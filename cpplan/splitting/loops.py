@@ -6,7 +6,7 @@ from cpplan.runtime.compiled import LoopGroup
 
 SPLITTING = LoopGroup(
     "splitting",
-    ("cpplan.splitting.cascade_kernel",),
+    ("cpplan.splitting.cascade_kernel", "cpplan.splitting.strip_kernel"),
     "cpplan.splitting.first_uses:use_splitting",
 )
 LOOPS = (SPLITTING,)

@@ -44,6 +44,11 @@ class SplitProblem:
     sharing: frozenset[RelationKind] = frozenset()
     _axes: dict[str, dict[str, Axis]] = field(default_factory=dict, repr=False)
     _tables: dict[tuple[Window, int], tuple[Ints, Ints]] = field(default_factory=dict, repr=False)
+    # By identity of a window or an axis of the graph, which are slow to compare.
+    _known: dict[tuple[int, int], tuple[Ints, Ints]] = field(default_factory=dict, repr=False)
+    _windows: dict[tuple[int, str, int], tuple[Window, int] | None] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def graph(self) -> Graph:
@@ -133,15 +138,23 @@ class SplitProblem:
         """Names of the storages."""
         return tuple(self.storages)
 
+    @cached_property
+    def _stored(self) -> dict[str, tuple[int, ...]]:
+        root, own = self.graph.root, self.separate | self.borrowed
+        found: dict[str, tuple[int, ...]] = {}
+        for tensor in (t.name for t in self.graph.tensors):
+            number = self.storages[tensor if tensor in own else root[tensor][0]]
+            lender = self.lender(tensor)
+            found[tensor] = (number,) if lender is None else (number, lender)
+        return found
+
     def storage(self, tensor: str) -> int:
         """Number of the storage that a tensor lies in."""
-        own = tensor in self.separate or tensor in self.borrowed
-        return self.storages[tensor if own else self.graph.root[tensor][0]]
+        return self._stored[tensor][0]
 
     def stored(self, tensor: str) -> tuple[int, ...]:
         """Numbers of a tensor's storage, and of the one from which it borrows its bytes."""
-        lender = self.lender(tensor)
-        return (self.storage(tensor),) if lender is None else (self.storage(tensor), lender)
+        return self._stored[tensor]
 
     @cached_property
     def size(self) -> list[int]:
@@ -250,8 +263,27 @@ class SplitProblem:
             return window.axis
         return self.lines.line[window.tensor][window.axis]
 
+    def window(self, axis: Axis, tensor: str, storage: int) -> tuple[Window, int] | None:
+        """Window of an axis for a tensor that the search may cut there, if there is one.
+
+        With it, the axis of the storage that it goes along, one of those that the tensor has its
+        bytes from.
+        """
+        key = id(axis), tensor, storage
+        if key not in self._windows:
+            found = axis.window.get(tensor)
+            cut = found is not None and self.cuts(found)
+            self._windows[key] = (found, self.axis_of(storage, found)) if found and cut else None
+        return self._windows[key]
+
     def intervals(self, window: Window, axis: Axis) -> tuple[Ints, Ints]:
         """First unit and the one after the last of the window at each step of its axis."""
+        place = id(window), axis.extent
+        if place not in self._known:
+            self._known[place] = self._intervals(window, axis)
+        return self._known[place]
+
+    def _intervals(self, window: Window, axis: Axis) -> tuple[Ints, Ints]:
         key = window, axis.extent
         if key not in self._tables:
             shape = self.graph.tensor[window.tensor].shape

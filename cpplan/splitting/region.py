@@ -10,7 +10,7 @@ ways: then each step along the inner axis runs strip by strip.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,6 @@ class Family:
 
     axes: list[Axis | None]
     at: dict[int, int]
-    windows: dict[tuple[int, str, int], Window | None] = field(default_factory=dict)
 
 
 class Region:
@@ -190,18 +189,9 @@ class Region:
 
         ``storage`` is one of those that the tensor has its bytes from.
         """
-        key = k, name, storage
-        if key not in family.windows:
-            axis, m = family.axes[k], self.local[storage]
-            window = None
-            if axis is not None and m in family.at:
-                window = axis.window.get(name)
-                if window is not None and not self.problem.cuts(window):
-                    window = None
-                if window is not None and self.problem.axis_of(storage, window) != family.at[m]:
-                    window = None
-            family.windows[key] = window
-        return family.windows[key]
+        axis = family.axes[k]
+        found = None if axis is None else self.problem.window(axis, name, storage)
+        return found[0] if found and family.at.get(self.local[storage]) == found[1] else None
 
     def estimate(self, style: Style, runs: list[Run] | None = None) -> Estimate | None:
         """Bytes and work of the region in a style, or ``None`` if it cannot be cut so.
@@ -349,14 +339,13 @@ class _Cascade:
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         self._reads = tuple(_array(column) for column in columns)
         reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)
-        self._tensor_extent = [
-            region.positions(inner, m)
-            if second is None
-            else region.positions(inner, m) * region.positions(second, m)
-            for m in range(len(region.storages))
-        ]
+        several = range(len(region.storages))
+        positions = [region.positions(inner, m) for m in several]
+        if second is not None:
+            positions = [positions[m] * region.positions(second, m) for m in several]
         # What several ops of the region write is whole once the first has begun.
         self._tensors = (
+            _array(positions),
             _array(region.writers),
             _array(made_table),
             reader_start,
@@ -379,36 +368,21 @@ class _Cascade:
         from cpplan.splitting.cascade_kernel import run_cascade
 
         region, of_each = self._region, strips.steps
-        steps = len(region.ops)
-        writer, made_table, reader_start, reader = self._tensors
-        length = _array(self._tensor_extent)
-        events = np.zeros((0 if runs is None else sum(self._extent) + 1, 3), np.int64)
-        base, weight, kept = strips.base, strips.weight, strips.kept
-        given = np.where(writer < 0, length, 0)
-        pieces, peak = 0, 0.0
-        for strip in range(len(base)):
-            state = (
-                np.zeros(steps, np.int64), given.copy(), np.zeros(len(length), np.int64),
-                *np.zeros((2, steps + 1), np.int64),
-            )  # fmt: skip
-            tensors = (
-                length, weight[strip] / length, kept[strip], writer, made_table, reader_start,
-                reader,
-            )  # fmt: skip
-            most, _, number = run_cascade(
-                self._ops, self._reads, tensors, self._tables, self._sinks,
-                style.step, style.longest, state, events,
-            )  # fmt: skip
-            peak, pieces = max(peak, base[strip] + most), pieces + number
-            if runs is not None:
-                runs.extend(
-                    Run(
-                        region.start + k,
-                        None if of_each is None else tuple(of_each[k, strip].tolist()),
-                        None if self._inner.axes[k] is None else (start, stop),
-                    )
-                    for k, start, stop in events[:number].tolist()
+        room = 0 if runs is None else len(strips.base) * (sum(self._extent) + 1)
+        events = np.zeros((room, 4), np.int64)
+        peak, pieces = run_cascade(
+            self._ops, self._reads, self._tensors, self._tables, self._sinks,
+            (style.step, style.longest), (strips.base, strips.weight, strips.kept), events,
+        )  # fmt: skip
+        if runs is not None:
+            runs.extend(
+                Run(
+                    region.start + k,
+                    None if of_each is None else tuple(of_each[k, strip].tolist()),
+                    None if self._inner.axes[k] is None else (start, stop),
                 )
+                for strip, k, start, stop in events[:pieces].tolist()
+            )
         return Estimate(int(np.ceil(peak - 1e-6)), strips.cost, pieces)
 
 

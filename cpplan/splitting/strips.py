@@ -40,24 +40,26 @@ class Strips(NamedTuple):
     cost: float
 
 
-class _Edge(NamedTuple):
-    """A reader in the region of what an op writes, and its windows' intervals.
+class _Tables:
+    """Intervals of windows, one table after another."""
 
-    ``made`` are those of the writer's own window, unless it writes a position a step.
-    """
+    def __init__(self) -> None:
+        self._low: list[Ints] = []
+        self._high: list[Ints] = []
+        self._length = 0
 
-    user: int
-    low: Ints
-    high: Ints
-    made: tuple[Ints, Ints] | None
+    def add(self, low: Ints, high: Ints) -> int:
+        """Add a table, and return where it starts."""
+        start = self._length
+        self._low.append(low)
+        self._high.append(high)
+        self._length += len(low)
+        return start
 
-
-class _Access(NamedTuple):
-    """Intervals of the positions that an op accesses of a storage at its steps."""
-
-    op: int
-    low: Ints
-    high: Ints
+    def arrays(self) -> tuple[Ints, Ints]:
+        """All intervals."""
+        none = [np.zeros(1, np.int64)]
+        return np.concatenate(self._low or none), np.concatenate(self._high or none)
 
 
 class StripMaker:
@@ -67,142 +69,96 @@ class StripMaker:
         self._region, self._family = region, family
         self._costs = np.array([op.cost for op in region.ops], np.float64)
         self._once = np.array([not op.recomputable for op in region.ops])
-        self._edges: dict[int, list[_Edge] | None] = {}
-        self._extents: list[int] = []
-        self._accesses: list[tuple[int, list[_Access]] | None] = []
-        if family is not None:
-            self._extents = [0 if axis is None else axis.extent for axis in family.axes]
-            self._edges = {k: self._find_edges(family, k) for k in range(len(region.ops))}
-            self._accesses = [self._find_accesses(family, m) for m in range(len(region.storages))]
+        axes = [None] * len(region.ops) if family is None else family.axes
+        self._extents = np.array([0 if axis is None else axis.extent for axis in axes], np.int64)
+        tables = _Tables()
+        self._edges = self._find_edges(tables)
+        positions, self._accesses = self._find_accesses(tables)
+        self._tables = tables.arrays()
+        self._storages = (
+            np.array([region.problem.size[m] for m in region.storages], np.int64),
+            np.array(region.kept, np.int64),
+            np.array(region.writers, np.int64),
+            np.array(positions, np.int64),
+        )
 
     def make(self, count: int) -> Strips | None:
         """Strips, ``count`` of them; ``None`` if an op has too few steps, or may not run again."""
-        steps = None
+        from cpplan.splitting.strip_kernel import divide, share
+
+        ops, several = len(self._extents), len(self._region.storages)
+        steps = np.zeros((ops, count, 2), np.int64)
         cost = float(self._costs.sum())
         if self._family is not None:
-            steps = self._steps(count)
-            if steps is None:
+            if not divide(self._extents, self._edges, self._tables, steps):
                 return None
             runs = (steps[:, :, 1] - steps[:, :, 0]).sum(axis=1)
             if np.any(self._once & (runs > self._extents)):
                 return None
             shares = runs / self._extents
             cost = float((self._costs * shares).sum())
-        return Strips(steps, *self._shares(steps, count), cost)
+        base = np.full(count, float(self._region.base))
+        weight = np.zeros((count, several))
+        kept = np.zeros((count, several), np.int64)
+        share(
+            self._storages, self._accesses, self._tables, self._extents, steps, base, weight, kept
+        )
+        return Strips(None if self._family is None else steps, base, weight, kept, cost)
 
-    def _steps(self, count: int) -> Ints | None:
-        """Steps of each op along its outer axis in each strip, shape ``(ops, count, 2)``."""
-        found = np.zeros((len(self._extents), count, 2), np.int64)
-        whole = [False] * len(self._extents)
-        for k in range(len(self._extents) - 1, -1, -1):
-            n, edges = self._extents[k], self._edges[k]
-            if edges is None or (not edges and n < count):
-                return None
-            here = found[k]
-            if not edges:
-                ends = np.arange(count + 1) * n // count
-                here[:, 0], here[:, 1] = ends[:-1], ends[1:]
-            else:
-                here[:, 0] = n
-                for user, low, high, made in edges:
-                    if whole[user]:
-                        here[:, 0], here[:, 1] = 0, n
-                        break
-                    begin, end = low[found[user, :, 0]], high[found[user, :, 1] - 1]
-                    if made is not None:
-                        begin, end = (
-                            np.searchsorted(made[1], begin, side="right"),
-                            np.searchsorted(made[0], end, side="left"),
-                        )
-                    np.minimum(here[:, 0], np.where(begin < end, begin, n), out=here[:, 0])
-                    np.maximum(here[:, 1], np.where(begin < end, end, 0), out=here[:, 1])
-            here[0, 0], here[-1, 1] = 0, n
-            if count > 1:
-                # Neither a position left out nor a strip without any.
-                np.minimum(here[:, 0], n - 1, out=here[:, 0])
-                here[:-1, 1] = np.maximum(here[:-1, 1], here[1:, 0])
-                here[:, 1] = np.maximum(np.maximum.accumulate(here[:, 1]), here[:, 0] + 1)
-            whole[k] = self._is_whole(k, here)
-        return found
+    def _find_edges(self, tables: _Tables) -> tuple[Ints, Ints, Ints, Ints]:
+        """Readers in the region of what ops write, as :func:`strip_kernel.divide` takes them."""
+        region, family = self._region, self._family
+        problem = region.problem
+        starts: list[tuple[int, int]] = []
+        rows: list[tuple[int, int, int]] = []
+        for k, op in enumerate(region.ops if family is not None else ()):
+            assert family is not None
+            begin, axis, alike = len(rows), family.axes[k], True
+            for name in op.outputs:
+                storage = problem.storage(name)
+                for user, tensor in region.readers[region.local[storage]]:
+                    window = region.window(family, user, tensor, storage)
+                    mine = region.window(family, k, name, storage)
+                    reading = family.axes[user]
+                    whole = axis is None or axis.accumulates or reading is None
+                    if whole or window is None or mine is None:
+                        alike = False
+                    else:
+                        assert axis is not None
+                        assert reading is not None
+                        at = tables.add(*problem.intervals_of(storage, window, reading))
+                        own = -1
+                        if not problem.is_identity(mine):
+                            own = tables.add(*problem.intervals(mine, axis))
+                        rows.append((user, at, own))
+            starts.append((begin, len(rows)) if alike else (-1, -1))
+        users, windows, made = map(np.ascontiguousarray, np.array(rows, np.int64).reshape(-1, 3).T)
+        return np.array(starts, np.int64).reshape(-1, 2), users, windows, made
 
-    def _is_whole(self, k: int, steps: Ints) -> bool:
-        """True if an op runs whole in all strips, so that it is not cut and reads all there is."""
-        return not steps[:, 0].any() and int(steps[:, 1].min()) == self._extents[k]
+    def _find_accesses(self, tables: _Tables) -> tuple[list[int], tuple[Ints, Ints, Ints]]:
+        """Positions of each storage, 0 if every strip accesses all, and the ops that make it.
 
-    def _find_edges(self, family: Family, k: int) -> list[_Edge] | None:
-        """Readers in the region of what an op writes; ``None`` if one of them needs all of it."""
-        region, problem, axis = self._region, self._region.problem, family.axes[k]
-        found: list[_Edge] = []
-        for name in region.ops[k].outputs:
-            storage = problem.storage(name)
-            for user, tensor in region.readers[region.local[storage]]:
-                window = region.window(family, user, tensor, storage)
-                mine = region.window(family, k, name, storage)
-                reading = family.axes[user]
-                if axis is None or axis.accumulates or window is None or mine is None:
-                    return None
-                if reading is None:
-                    return None
-                low, high = problem.intervals_of(storage, window, reading)
-                made = None if problem.is_identity(mine) else problem.intervals(mine, axis)
-                found.append(_Edge(user, low, high, made))
-        return found
-
-    def _shares(self, steps: Ints | None, count: int) -> tuple[Floats, Floats, Ints]:
-        """Bytes that a strip leaves alone, those of each storage, and 1 if they stay."""
-        region, problem = self._region, self._region.problem
-        base = np.full(count, float(region.base))
-        weight = np.zeros((count, len(region.storages)))
-        kept = np.zeros((count, len(region.storages)), np.int64)
+        If none makes it, those that read it; as :func:`strip_kernel.share` takes them.
+        """
+        region, family = self._region, self._family
+        problem = region.problem
+        positions, starts = [], [0]
+        rows: list[tuple[int, int]] = []
         for m, storage in enumerate(region.storages):
-            size, stays = problem.size[storage], region.kept[m]
-            if not size:
-                continue
-            spans = None if steps is None else self._spans(steps, m)
-            if region.writers[m] < 0:
-                if stays:
-                    base += size
-                    kept[:, m] = 1
-                elif spans is None:
-                    weight[:, m] = size
-                    kept[:-1, m] = 1
-                else:
-                    low, _, extent = spans
-                    after = np.append(np.maximum(low[1:], low[:-1]), extent)
-                    weight[:, m] = size * (after - low) / extent
-                    base += size * (extent - after) / extent
-            elif spans is None:
-                # All at once; or sums over the outer axis, which the first strip makes.
-                weight[:, m], kept[:, m] = size, stays
-                if stays:
-                    weight[1:, m] = 0
-                    base[1:] += size
-            else:
-                low, high, extent = spans
-                weight[:, m], kept[:, m] = size * (high - low) / extent, stays
-                if stays:
-                    before = np.minimum(np.append(0, high[:-1]), high)
-                    weight[:, m] = size * (high - before) / extent
-                    base += size * before / extent
-        return base, weight, kept
+            found = None if family is None else self._intervals(family, m)
+            for k, low, high in found or ():
+                rows.append((k, tables.add(low, high)))
+            starts.append(len(rows))
+            extent = 0
+            if found is not None:
+                assert family is not None
+                extent = problem.extent(problem.names[storage], family.at[m])
+            positions.append(extent)
+        users, windows = map(np.ascontiguousarray, np.array(rows, np.int64).reshape(-1, 2).T)
+        return positions, (np.array(starts, np.int64), users, windows)
 
-    def _spans(self, steps: Ints, m: int) -> tuple[Ints, Ints, int] | None:
-        """Positions of a storage that each strip accesses, and their number in all strips."""
-        found = self._accesses[m]
-        if found is None:
-            return None
-        extent, accesses = found
-        low = np.full(steps.shape[1], extent)
-        high = np.zeros(steps.shape[1], np.int64)
-        for k, one, other in accesses:
-            if self._region.writers[m] < 0 and self._is_whole(k, steps[k]):
-                return np.zeros_like(low), np.full_like(high, extent), extent
-            np.minimum(low, one[steps[k, :, 0]], out=low)
-            np.maximum(high, other[steps[k, :, 1] - 1], out=high)
-        return low, np.maximum(low, high), extent
-
-    def _find_accesses(self, family: Family, m: int) -> tuple[int, list[_Access]] | None:
-        """Positions of a storage and the ops that make it or, if none does, read it.
+    def _intervals(self, family: Family, m: int) -> list[tuple[int, Ints, Ints]] | None:
+        """Ops that make a storage, or read it if none does, and the positions that they access.
 
         ``None`` if they access all of it in every strip.
         """
@@ -217,5 +173,5 @@ class StripMaker:
             window, axis = region.window(family, k, tensor, storage), family.axes[k]
             if window is None or axis is None:
                 return None
-            found.append(_Access(k, *problem.intervals_of(storage, window, axis)))
-        return problem.extent(name, family.at[m]), found
+            found.append((k, *problem.intervals_of(storage, window, axis)))
+        return found

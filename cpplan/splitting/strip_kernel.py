@@ -1,0 +1,140 @@
+"""Compiled loops that divide a region into strips; imports numba, so import it only to search."""
+
+# Arrays are described in each function; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def divide(extents, edges, tables, steps):
+    """Write the steps of each op in each strip, and return 0 if it cannot be divided so.
+
+    Parameters
+    ----------
+    extents
+        Steps of each op.
+    edges
+        ``(start, user, window, made)``: rows of each op, -1 for the first of those whose readers
+        need all; the op that reads, and the starts in ``tables`` of the intervals of its window
+        and of the writer's own, -1 if that writes a position a step.
+    tables
+        ``(low, high)``: intervals of the windows.
+    steps
+        Receives the steps, shape ``(ops, count, 2)``.
+    """
+    start, user, window, made = edges
+    low, high = tables
+    count = steps.shape[1]
+    whole = np.zeros(len(extents), np.bool_)
+    for k in range(len(extents) - 1, -1, -1):
+        n, here = extents[k], steps[k]
+        first, last = start[k, 0], start[k, 1]
+        if first < 0 or (first == last and n < count):
+            return 0
+        if first == last:
+            for strip in range(count):
+                here[strip, 0], here[strip, 1] = strip * n // count, (strip + 1) * n // count
+        else:
+            here[:, 0], here[:, 1] = n, 0
+            for e in range(first, last):
+                if whole[user[e]]:
+                    here[:, 0], here[:, 1] = 0, n
+                    break
+                for strip in range(count):
+                    begin = low[window[e] + steps[user[e], strip, 0]]
+                    end = high[window[e] + steps[user[e], strip, 1] - 1]
+                    if made[e] >= 0:
+                        own = slice(made[e], made[e] + n)
+                        begin = np.searchsorted(high[own], begin, side="right")
+                        end = np.searchsorted(low[own], end, side="left")
+                    if begin < end:
+                        here[strip, 0] = min(here[strip, 0], begin)
+                        here[strip, 1] = max(here[strip, 1], end)
+        here[0, 0], here[count - 1, 1] = 0, n
+        if count > 1:
+            # Neither a position left out nor a strip without any.
+            for strip in range(count):
+                here[strip, 0] = min(here[strip, 0], n - 1)
+            before = 0
+            for strip in range(count):
+                if strip + 1 < count:
+                    here[strip, 1] = max(here[strip, 1], here[strip + 1, 0])
+                before = max(before, here[strip, 1])
+                here[strip, 1] = max(before, here[strip, 0] + 1)
+        whole[k] = is_whole(here, n)
+    return 1
+
+
+@njit(cache=True)
+def is_whole(here, extent):
+    """True if an op runs whole in all strips, so that it is not cut and reads all there is."""
+    return here[:, 0].max() == 0 and here[:, 1].min() == extent
+
+
+@njit(cache=True)
+def share(storages, accesses, tables, extents, steps, base, weight, kept):
+    """Write the bytes that strips leave alone, those of each storage, and 1 if they stay.
+
+    Parameters
+    ----------
+    storages
+        ``(size, stays, writer, positions)``: bytes, 1 if live after the region, the op that writes
+        it or -1, and its positions along the outer axis; 0 if all is accessed in every strip.
+    accesses
+        ``(start, op, window)``: rows of each storage; the op, and the start of the intervals of its
+        window in ``tables``.
+    tables, extents, steps
+        As in :func:`divide`; ``steps`` may be of no op if all positions are 0.
+    base, weight, kept
+        Receive the bytes, shapes ``(count,)`` and ``(count, storages)``.
+    """
+    size, stays, writer, positions = storages
+    start, user, window = accesses
+    low, high = tables
+    count = len(base)
+    first, last = np.empty(count, np.int64), np.empty(count, np.int64)
+    for m in range(len(size)):
+        nbytes, extent, given = size[m], positions[m], writer[m] < 0
+        if nbytes == 0:
+            continue
+        for strip in range(count):
+            first[strip], last[strip] = extent, 0
+        for e in range(start[m], start[m + 1]):
+            k = user[e]
+            if given and is_whole(steps[k], extents[k]):
+                first[:], last[:] = 0, extent
+                break
+            for strip in range(count):
+                first[strip] = min(first[strip], low[window[e] + steps[k, strip, 0]])
+                last[strip] = max(last[strip], high[window[e] + steps[k, strip, 1] - 1])
+        for strip in range(count):
+            last[strip] = max(first[strip], last[strip])
+        for strip in range(count):
+            kept[strip, m] = stays[m]
+            if given and stays[m]:
+                base[strip] += nbytes
+            elif given and extent == 0:
+                weight[strip, m] = nbytes
+                kept[strip, m] = strip + 1 < count
+            elif given:
+                after = extent
+                if strip + 1 < count:
+                    after = max(first[strip], first[strip + 1])
+                weight[strip, m] = nbytes * (after - first[strip]) / extent
+                base[strip] += nbytes * (extent - after) / extent
+            elif extent == 0:
+                # All at once; or sums over the outer axis, which the first strip makes.
+                if stays[m] and strip:
+                    base[strip] += nbytes
+                else:
+                    weight[strip, m] = nbytes
+            elif stays[m]:
+                before = min(last[strip - 1] if strip else 0, last[strip])
+                weight[strip, m] = nbytes * (last[strip] - before) / extent
+                base[strip] += nbytes * before / extent
+            else:
+                weight[strip, m] = nbytes * (last[strip] - first[strip]) / extent
