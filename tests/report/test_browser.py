@@ -27,6 +27,7 @@ from cpplan.io.plan_json import plan_from_dict
 from cpplan.model.plan import Progress
 from cpplan.model.symbols import Symbols
 from cpplan.report.html import batch_report, plan_report
+from tests.support.split_networks import Network
 
 pytestmark = pytest.mark.slow
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -43,6 +44,15 @@ def test_what_is_known_is_shown(open_page: Open) -> None:
     assert set(page.column("#order", 1)) == {"w1", "w2", "t1", "t2", "end"}
     assert "run once" in page.column("#rules", 0)
     assert page.find("#history-chart").is_displayed()
+
+
+def test_bound_of_every_splitting_is_said_to_hold_for_all(open_page: Open) -> None:
+    net = Network()
+    net.conv(net.conv(net.image(8, 2, 2), 8), 4)
+    plan = cpplan.solve(net.graph(), split=True)
+    page = open_page(plan, net.graph())
+    assert "for every splitting" in page.text("#facts")
+    assert "in any pieces and order" in page.text("#verdict")
 
 
 def test_shared_bytes_count_once(open_page: Open) -> None:

@@ -34,12 +34,13 @@ function showSummary(model) {
 
 // What a bound holds for. A problem has steps, but no ops that could run in another order.
 function scopeText({ scope, order }) {
-  return scope === "every order" ? "every order" : order.length ? "this order" : "these lifespans";
+  return scope !== "given order" ? scope : order.length ? "this order" : "these lifespans";
 }
 
 function verdict(plan) {
   const { status, peak, lower_bound: bound, scope, gap, objective_value: value, cost, cost_bound: leastCost } = plan;
-  const where = scope === "every order" ? "in any order" : plan.order.length ? "in this order" : "with these lifespans";
+  const everywhere = { "every order": "in any order", "every splitting": "in any pieces and order" };
+  const where = everywhere[scope] ?? (plan.order.length ? "in this order" : "with these lifespans");
   if (status === "infeasible") return "Proved not to fit.";
   if (peak === null) return "No plan was found that fits, and none was ruled out.";
   if (status === "optimal" && peak === bound) return `No plan is smaller ${where}: the peak meets the lower bound.`;
