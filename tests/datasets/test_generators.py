@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +11,7 @@ from cpplan.model.graph import Graph
 from cpplan.ordering.problem import order_problem
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
-
-
-@pytest.fixture(autouse=True)
-def generators_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(DATASETS))
-    yield
-    for name in [name for name in sys.modules if name.split(".")[0] == "generators"]:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("generators_on_the_path")
 
 
 def kinds(graph: Graph) -> Counter[str]:

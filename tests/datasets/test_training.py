@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,14 +42,6 @@ PUBLISHED = {
 def graph(request: pytest.FixtureRequest) -> Graph:
     """Each training graph in turn."""
     return read_graph(FILES[request.param])
-
-
-@pytest.fixture
-def generators_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(DATASETS))
-    yield
-    for name in [name for name in sys.modules if name.split(".")[0] == "generators"]:
-        del sys.modules[name]
 
 
 def elements(graph: Graph, name: str) -> int:

@@ -44,6 +44,7 @@ from support.remat_oracle import (
 from support.sharing_instances import random_read_graph, setting
 from support.sharing_oracle import random_sharing_graph
 from support.sizes_oracle import arenas, pushed_down, random_sizes
+from support.solvers import new_solver
 from support.spill_oracle import random_spill_case
 from support.storage_oracle import brute_force_total, random_storages
 
@@ -348,14 +349,6 @@ QUESTIONS = {
 }
 
 every_formulation = pytest.mark.parametrize(("ask", "count"), QUESTIONS.values(), ids=QUESTIONS)
-
-
-def new_solver() -> cp_model.CpSolver:
-    """One worker, without the step of presolve that takes longest on small models."""
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.presolve_inclusion_work_limit = 0
-    return solver
 
 
 def test_every_cp_sat_model_has_a_question():

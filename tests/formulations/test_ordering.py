@@ -10,6 +10,7 @@ from ortools.sat.python import cp_model
 from support.cases import seeds
 from support.published import DATASETS, olla_graph, published
 from support.random_orders import random_order_problem, random_topological
+from support.solvers import new_solver
 
 from cpplan.io.graph_json import read_graph
 from cpplan.ordering.bounds import order_bounds
@@ -19,19 +20,11 @@ from cpplan.runtime.deadline import Deadline
 from formulations.ordering import build
 
 
-def solver_for_proofs() -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 0
-    solver.parameters.presolve_inclusion_work_limit = 0
-    return solver
-
-
 def minimise(problem: OrderProblem, upper: int | None = None, lower: int = 0) -> int:
     """The proved optimum; without a limit given, one that nothing exceeds."""
     everything = int(problem.size.sum() + problem.extra.sum()) + problem.base + problem.entry
     ordering = build(problem, upper=everything if upper is None else upper, lower=lower)
-    solver = solver_for_proofs()
+    solver = new_solver(linear=False)
     assert solver.solve(ordering.model) == cp_model.OPTIMAL
     order = ordering.extract(solver)
     assert problem.is_order(order)
@@ -133,12 +126,12 @@ def test_a_storage_with_several_first_and_last_accessors():
 
 def test_below_the_optimum_is_infeasible():
     ordering = build(chains((4, 8, 2)), upper=11)
-    assert solver_for_proofs().solve(ordering.model) == cp_model.INFEASIBLE
+    assert new_solver(linear=False).solve(ordering.model) == cp_model.INFEASIBLE
 
 
 def test_limits_that_cross_are_infeasible():
     ordering = build(chains((4, 8, 2)), upper=12, lower=14)
-    assert solver_for_proofs().solve(ordering.model) == cp_model.INFEASIBLE
+    assert new_solver(linear=False).solve(ordering.model) == cp_model.INFEASIBLE
 
 
 def test_the_unit_is_the_greatest_common_divisor():

@@ -10,6 +10,7 @@ import pytest
 from ortools.sat.python import cp_model
 from support.cases import seeds
 from support.pool_oracles import OBJECTIVES, brute_force_objective, check_pooled, random_pooled
+from support.solvers import new_solver
 
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
@@ -21,9 +22,7 @@ from formulations.pools import Former, Placement, build
 
 
 def solve(model):
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.presolve_inclusion_work_limit = 0
+    solver = new_solver()
     return solver, solver.solve(model.model)
 
 

@@ -14,24 +14,17 @@ from support.remat_oracle import (
     random_remat_problem,
     remat_chain,
 )
+from support.solvers import new_solver
 
 from cpplan.remat.problem import RematProblem, remat_problem
 from formulations.rematerialization import build, worth_repeating
 from formulations.runs import needed_runs
 
 
-def solver_for_proofs() -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 0
-    solver.parameters.presolve_inclusion_work_limit = 0
-    return solver
-
-
 def minimise_cost(problem: RematProblem, limit: int, **more: object) -> float | None:
     """The proved optimum; ``None`` if there is none."""
     remat = build(problem, memory_limit=limit, **more)
-    solver = solver_for_proofs()
+    solver = new_solver(linear=False)
     status = solver.solve(remat.model)
     if status == cp_model.INFEASIBLE:
         return None
@@ -49,7 +42,7 @@ def minimise_peak(problem: RematProblem, cost_limit: float, **more: object) -> i
     """The proved optimum."""
     high = problem.peak(first_order(problem))
     remat = build(problem, memory_limit=high, cost_limit=cost_limit, **more)
-    solver = solver_for_proofs()
+    solver = new_solver(linear=False)
     assert solver.solve(remat.model) == cp_model.OPTIMAL
     schedule = remat.extract(solver)
     assert problem.is_schedule(schedule)
@@ -72,7 +65,7 @@ def test_least_cost_of_a_chain_equals_counts_by_hand(order):
 def test_costs_that_are_no_integers_are_exact():
     problem = remat_problem(remat_chain(2, 1, [0.1, 0.2, 0.3], [1.7, 1]))
     remat = build(problem, memory_limit=3)
-    solver = solver_for_proofs()
+    solver = new_solver(linear=False)
     assert solver.solve(remat.model) == cp_model.OPTIMAL
     assert remat.cost_of(solver.objective_value) == pytest.approx(3.4, abs=1e-9)
     # Rounded down, if at all: it stands as a bound.
@@ -129,7 +122,7 @@ def test_the_hint_on_the_staged_grid_is_complete():
 def assert_complete(remat) -> None:
     hinted = remat.model.proto.solution_hint
     assert sorted(hinted.vars) == list(range(len(remat.model.proto.variables)))
-    solver = solver_for_proofs()
+    solver = new_solver(linear=False)
     lines: list[str] = []
     solver.log_callback = lines.append
     solver.parameters.log_search_progress = True

@@ -12,6 +12,7 @@ from support.layouts_oracle import check_shifts
 from support.oracles import brute_force_peak, random_problem
 from support.sharing_instances import setting
 from support.sharing_oracle import least_peak, may_lie, random_sharing_graph
+from support.solvers import new_solver
 
 from cpplan.aliasing.cp_sat_sharing import sharing_model
 from cpplan.aliasing.distances import allowed_shifts
@@ -24,18 +25,11 @@ from formulations.packing import build as build_packing
 from formulations.sharing import build
 
 
-def solver() -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.presolve_inclusion_work_limit = 0
-    return solver
-
-
 def minimise(problem: Problem, shifts=None, *, unit: int = 1, upper: int | None = None) -> int:
     """The proved optimum; the offsets are checked pair by pair."""
     shifts = shifts or {}
     limit = int((problem.size + problem.alignment - 1).sum()) if upper is None else upper
-    sharing, run = build(problem, shifts, unit=unit, upper=limit), solver()
+    sharing, run = build(problem, shifts, unit=unit, upper=limit), new_solver()
     assert run.solve(sharing.model) == cp_model.OPTIMAL
     offsets = sharing.extract(run)
     check_shifts(problem, shifts, offsets)
@@ -92,13 +86,13 @@ def test_a_reach_below_zero_is_not_used():
 
 def test_below_the_optimum_is_infeasible():
     sharing = build(three(), {(0, 2): [0]}, unit=2, upper=9)
-    assert solver().solve(sharing.model) == cp_model.INFEASIBLE
-    assert solver().solve(build(three(), {}, unit=2, upper=4).model) == cp_model.INFEASIBLE
+    assert new_solver().solve(sharing.model) == cp_model.INFEASIBLE
+    assert new_solver().solve(build(three(), {}, unit=2, upper=4).model) == cp_model.INFEASIBLE
 
 
 def test_a_lower_bound_above_the_limit_is_infeasible():
     sharing = build(three(), {}, unit=2, upper=12, lower=14)
-    assert solver().solve(sharing.model) == cp_model.INFEASIBLE
+    assert new_solver().solve(sharing.model) == cp_model.INFEASIBLE
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -109,7 +103,7 @@ def test_without_distances_it_is_the_packing_model(seed):
     limit = int((plain.size + plain.alignment).sum())
     packing, run = (
         build_packing(plain, unit=address_unit(plain), upper=limit, minimise=True),
-        solver(),
+        new_solver(),
     )
     assert run.solve(packing.model) == cp_model.OPTIMAL
     assert minimise(plain) == packing.proved_bound(run) == brute_force_peak(plain)

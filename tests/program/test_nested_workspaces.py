@@ -10,18 +10,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from support.plan_verdicts import proved
 
-from cpplan import Graph, Op, Plan, Program, Tensor, simulate, solve, to_anf, verify
+from cpplan import Graph, Op, Plan, Program, Tensor, simulate, to_anf, verify
 from cpplan.model.errors import VerificationError
-
-
-def proved(source: Graph | Program, **options: str) -> Plan:
-    """The plan of a source, proved optimal and checked by both checkers."""
-    plan = solve(source, workers=1, **options)
-    assert plan.status == "optimal"
-    verify(source, plan)
-    simulate(source, plan)
-    return plan
 
 
 def overlap(plan: Plan, one: str, other: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from support.plan_verdicts import proved
 from support.published import published
 
-from cpplan import Graph, Op, Plan, Problem, Tensor, simulate, solve, to_anf, verify
+from cpplan import Graph, Op, Problem, Tensor, to_anf
 from cpplan.packing import heuristics
 from cpplan.program.expression import Call, Constant
 from cpplan.runtime.deadline import Deadline
@@ -17,15 +18,6 @@ from cpplan.runtime.deadline import Deadline
 def tvm() -> dict[str, Any]:
     """What was read from TVM's tests."""
     return published("tvm")
-
-
-def proved(source: Graph, **options: str) -> Plan:
-    """The plan of a graph, proved optimal and checked by both checkers."""
-    plan = solve(source, workers=1, **options)
-    assert plan.status == "optimal"
-    verify(source, plan)
-    simulate(source, plan)
-    return plan
 
 
 # --- CalculateWorkspaceBytes ---------------------------------------------------------------------

@@ -1,12 +1,15 @@
-"""What the tests of the checkers ask of ``verify``."""
+"""Plans as the tests of the checkers accept, refuse and change them."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from cpplan import Graph, Plan, Problem, Program, verify
+from cpplan import Graph, Plan, Problem, Program, simulate, solve, verify
 from cpplan.model.errors import VerificationError
 from cpplan.model.residency import Residency
 
@@ -16,6 +19,33 @@ RESIDENCIES = [
         ("reuse", "keep", "outside"), ("keep", "outside"), ("outside", "keep")
     )
 ]
+
+
+def proved(source: Graph | Program, **options: str) -> Plan:
+    """The plan of a source, proved optimal and checked by both checkers."""
+    plan = solve(source, workers=1, **options)
+    assert plan.status == "optimal"
+    verify(source, plan)
+    simulate(source, plan)
+    return plan
+
+
+def accepts(check: Callable[..., object], source: Graph | Program | Problem, plan: Plan) -> bool:
+    """True if a checker, ``verify`` or ``simulate``, lets the plan pass."""
+    try:
+        check(source, plan)
+    except VerificationError:
+        return False
+    return True
+
+
+def moved(plan: Plan, offsets: Mapping[str, int]) -> Plan:
+    """The same plan with some buffers elsewhere, and an arena that still holds them all."""
+    assert plan.offset is not None
+    offset = plan.offset.copy()
+    for name, address in offsets.items():
+        offset[plan.buffers.index(name)] = address
+    return replace(plan, offset=offset, peak=int(np.max(offset + plan.size)))
 
 
 def rejected(source: Graph | Program | Problem, plan: Plan, match: str) -> None:

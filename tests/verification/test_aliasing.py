@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cases import seeds
+from support.plan_verdicts import accepts
 from support.sharing_instances import (
     concat,
     halves,
@@ -354,22 +355,12 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
         for _ in range(3):
             mutant = mutated(rng, graph, plan)
             sound, runs = is_sound(graph, mutant), runs_right(graph, mutant)
-            assert _accepts(verify, graph, mutant) is sound, (seed, mutant.offset)
-            assert _accepts(simulate, graph, mutant) is runs, (seed, mutant.offset)
+            assert accepts(verify, graph, mutant) is sound, (seed, mutant.offset)
+            assert accepts(simulate, graph, mutant) is runs, (seed, mutant.offset)
             assert runs or not sound
             verified[sound] += 1
             simulated[runs] += 1
     assert min(*verified.values(), *simulated.values()) > 50
-
-
-def _accepts(check, graph: Graph, plan: Plan) -> bool:
-    try:
-        check(graph, plan)
-    except VerificationError as error:
-        if check is verify:
-            _check_named(graph, plan, str(error))
-        return False
-    return True
 
 
 def _check_named(graph: Graph, plan: Plan, message: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cases import seeds
+from support.plan_verdicts import accepts
 from support.sharing_instances import random_read_graph, recomputed_activation, relu_chain, unary
 from support.sharing_oracle import each_run_alone, random_repeats, random_sharing_graph
 from support.sharing_verdicts import is_sound, mutated, runs_right, true_relations
@@ -51,14 +52,6 @@ def plan_at(program: Program, *relations: tuple[str, str], **offsets: int) -> Pl
         outputs=tuple(t.name for t in graph.tensors if t.kind == "output"),
         views={name: at for name, at in last_places(program).items() if at != (name, 0)},
     )
-
-
-def accepts(check, program: Program, plan: Plan) -> bool:
-    try:
-        check(program, plan)
-    except VerificationError:
-        return False
-    return True
 
 
 def rejected(check, program: Program, plan: Plan, match: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from support.oracles import (
     random_problem,
     random_program,
 )
+from support.plan_verdicts import accepts
 
 import cpplan
 from cpplan import Graph, Op, Plan, Problem, Program, Tensor, simulate, to_anf, verify
@@ -324,14 +324,6 @@ def test_verify_and_simulate_agree_on_where_buffers_lie(
     plan = replace(plan_for(problem), offset=offset, lower_bound=None, status="feasible")
     plan = replace(plan, peak=int(max(offset + problem.size, default=0)))
     assert accepts(verify, problem, plan) == accepts(simulate, problem, plan)
-
-
-def accepts(check: Callable[[Problem, Plan], object], problem: Problem, plan: Plan) -> bool:
-    try:
-        check(problem, plan)
-    except VerificationError:
-        return False
-    return True
 
 
 def overlapping(rng: random.Random, problem: Problem) -> tuple[Plan, int] | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.plan_verdicts import moved
 
 import cpplan
 from cpplan.model.errors import InputError, VerificationError
@@ -61,15 +62,6 @@ def first_fit(
         order=program.names,
         residency=residency or Residency(),
     )
-
-
-def moved(plan: Plan, offsets: Mapping[str, int]) -> Plan:
-    """The same plan with some buffers elsewhere, and an arena that still holds them all."""
-    assert plan.offset is not None
-    offset = plan.offset.copy()
-    for name, address in offsets.items():
-        offset[plan.buffers.index(name)] = address
-    return replace(plan, offset=offset, peak=int(np.max(offset + plan.size)))
 
 
 CHAIN = "chain (float[4] x) => (float[4] z) { t = Exp(x) y = Neg(t) z = Add(t, y) }"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.plan_verdicts import moved
 
 import cpplan
 from cpplan.model.errors import VerificationError
@@ -46,14 +46,6 @@ def model(text: str) -> onnx.ModelProto:
 def planned(text: str, **options) -> Plan:
     options = {"in_place": True, "workers": 1, **options}
     return cpplan.solve(read_onnx(model(text)), **options)
-
-
-def moved(plan: Plan, offsets: Mapping[str, int]) -> Plan:
-    """The same plan with some buffers elsewhere, and an arena that still holds them all."""
-    offset = plan.offset.copy()
-    for name, address in offsets.items():
-        offset[plan.buffers.index(name)] = address
-    return replace(plan, offset=offset, peak=int(np.max(offset + plan.size)))
 
 
 @pytest.mark.parametrize(("text", "shared", "plain"), [(HALVES, 32, 64), (JOINED, 32, 64)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.plan_verdicts import accepts
 
 import cpplan
 from cpplan import Graph, Op, Placement, Plan, Residency, Tensor
@@ -78,14 +79,6 @@ def mutated(plan: Plan, graph: Graph, chance: random.Random) -> Plan:
     return plan
 
 
-def is_accepted(graph: Graph, plan: Plan) -> bool:
-    try:
-        verify(graph, plan)
-    except VerificationError:
-        return False
-    return True
-
-
 def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     in_bulk, taken = program_plans._check_single_runs, []
     chance = random.Random(5)
@@ -99,14 +92,14 @@ def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.Mo
             plan = mutated(first, graph, chance)
             with monkeypatch.context() as only:
                 only.setattr(program_plans, "_check_single_runs", lambda *given: None)
-                expected = is_accepted(graph, plan)
+                expected = accepts(verify, graph, plan)
             with monkeypatch.context() as both:
                 both.setattr(
                     program_plans,
                     "_check_single_runs",
                     lambda *given: taken.append(found := in_bulk(*given)) or found,
                 )
-                assert is_accepted(graph, plan) == expected
+                assert accepts(verify, graph, plan) == expected
             counts[expected] += 1
     assert min(counts.values()) > 30
     assert sum(needs is not None and needs.disjoint for needs in taken) > 50
