@@ -118,7 +118,7 @@ class GraphColumns:
 
     @cached_property
     def base(self) -> tuple[Ints, Ints]:
-        """The tensor of which each is a view, or -1, and its offset there.
+        """The base of every view, and the view's offset there; -1 and 0 of other tensors.
 
         Raises ``KeyError`` at an unknown one.
         """

@@ -15,11 +15,31 @@ from cpplan.solving.best_order import search_within
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.plan_maker import make_split_plan
 from cpplan.solving.run import Run
+from cpplan.splitting.lines import can_split
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.verification.verifier import verify
 
 if TYPE_CHECKING:
     from cpplan.splitting.solve import Split, SplitSearch
+
+
+def cannot_split(source: Program | Problem) -> bool:
+    """True if no op of a program can be cut."""
+    return (
+        isinstance(source, Program)
+        and source.graph.symbols is None
+        and len(source.order) == len(source.graph.ops)
+        and not can_split(source.graph)
+    )
+
+
+def uncut(plan: Plan) -> Plan:
+    """The plan of a program whose ops cannot be cut, where pieces were asked for."""
+    if plan.offset is None:
+        return plan
+    reason = "no op can be cut along an axis"
+    message = reason if plan.message is None else f"{plan.message}; {reason}"
+    return replace(plan, message=message, copied_bytes=0)
 
 
 def split_ops(run: Run, source: Program | Problem) -> Split:

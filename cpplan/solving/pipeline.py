@@ -24,7 +24,7 @@ from cpplan.runtime.compiled import telling
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
 from cpplan.solving.best_order import search_orders
-from cpplan.solving.best_pieces import split_ops
+from cpplan.solving.best_pieces import cannot_split, split_ops, uncut
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.early_ends import with_reason
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
@@ -218,6 +218,8 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
         from cpplan.solving.best_moves import plan_moves
 
         return plan_moves(source, request, budget)
+    if request.split and cannot_split(source):
+        return uncut(solve_request(source, request.without_pieces()))
     run = make_run(source, request, budget)
     searched: OrderOutcome | None = None
     with using(budget.tuning), telling(lambda text: run.record(None, None, text)):

@@ -248,6 +248,11 @@ search
         """The request with another time limit; a moment, if nothing is left."""
         return replace(self, time_limit=max(seconds, _SHORTEST))
 
+    def without_pieces(self) -> Request:
+        """The same request for a graph whose ops cannot be cut."""
+        limit = self.cost_limit if self.remat else None
+        return replace(self, split=False, piece_bytes=0, cost_limit=limit)
+
     def check_source(self, source: Program | Problem) -> None:
         """Raise if a bare problem is asked for what only a graph has, or pools have two limits.
 

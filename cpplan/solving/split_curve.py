@@ -11,7 +11,8 @@ from cpplan.runtime.budget import using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.interrupts import noting_interrupts
-from cpplan.solving.best_pieces import finish_split, split_search
+from cpplan.solving.best_pieces import cannot_split, finish_split, split_search, uncut
+from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.solving.run import start_run
 from cpplan.splitting.solve import Split
@@ -40,6 +41,8 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
     program = as_program(source)
     if not isinstance(program, Program):
         raise InputError("a trade-off needs a graph: a bare problem has no ops to split")
+    if cannot_split(program):
+        return [uncut(solve_request(program, request.without_pieces()))]
     run = start_run(program, request)
     found: list[Split] = []
     with (

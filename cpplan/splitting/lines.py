@@ -90,6 +90,22 @@ class Lines:
         return not (window.stride % grain or window.offset % grain or window.size % grain)
 
 
+def can_split(graph: Graph) -> bool:
+    """True if some op may be cut along some axis; if none has any, that takes no time.
+
+    Examples
+    --------
+    >>> x = Tensor("x", shape=(4, 6), dtype="int8", kind="input")
+    >>> can_split(Graph("g", (x,), ()))
+    False
+    """
+    ops = [op for op in graph.ops if op.axes]
+    if not ops:
+        return False
+    lines = find_lines(graph)
+    return any(lines.can_cut(op, axis) for op in ops for axis in op.axes)
+
+
 def find_lines(graph: Graph) -> Lines:
     """Lines of all tensors of a graph that may be cut.
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import cpplan
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph
+from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pieces import Pieces
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
@@ -206,7 +206,7 @@ def test_a_peak_that_cannot_be_split_stays_as_it_is() -> None:
     net = Network()
     net.dense(net.image(4, 4, 8), 2)
     plan = cpplan.solve(net.graph(), split=True, cost_limit=2)
-    assert (plan.peak, plan.status, plan.bound_by) == (130, "optimal", "least piece")
+    assert (plan.peak, plan.status, plan.bound_by) == (130, "optimal", "live bytes")
     assert (plan.pieces, plan.copied_bytes) == ((), 0)
 
 
@@ -256,11 +256,25 @@ def test_an_explanation_names_what_needs_the_bound_on_all_splittings() -> None:
     assert found.fullest.op in plan.order
     assert "needed by        what is there at the start" in str(found)
     net = Network()
-    net.dense(net.image(4, 4, 8), 2)
-    whole = net.graph()
-    stuck = cpplan.solve(whole, split=True)
-    (dense,) = whole.ops
-    assert stuck.explain(whole).least_piece == f"op {dense.name}, which cannot be split"
+    net.dense(net.conv(net.image(4, 4, 2), 8), 2)
+    stuck = net.graph()
+    plan = cpplan.solve(stuck, split=True)
+    assert plan.explain(stuck).least_piece == f"op {stuck.ops[1].name}, which cannot be split"
+
+
+@pytest.mark.parametrize("cost_limit", [None, 1.5])
+def test_a_graph_without_axes_is_planned_whole_with_the_bounds_of_its_order(
+    cost_limit: float | None,
+) -> None:
+    ops = (Op("a", inputs=("x",), outputs=("t",)), Op("b", inputs=("t",), outputs=("y",)))
+    tensors = (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output"))
+    graph = Graph("chain", tensors, ops)
+    plan = cpplan.solve(graph, split=True, cost_limit=cost_limit, order="search")
+    assert (plan.status, plan.peak, plan.pieces, plan.copied_bytes) == ("optimal", 24, (), 0)
+    assert plan.message == "no op can be cut along an axis"
+    again = cpplan.solve(graph, split=True, remat=True, cost_limit=cost_limit or 1.0)
+    assert (again.status, again.peak) == ("optimal", 24)
+    assert list(cpplan.pareto(graph, split=True, time_limit=5)["peak"]) == [24]
 
 
 def test_a_report_shows_the_graph_of_pieces_and_keeps_the_plan(tmp_path: Path) -> None:
