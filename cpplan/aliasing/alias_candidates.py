@@ -88,32 +88,56 @@ def find_candidates(
     # Stages ask again and again; a graph never changes, and neither do its candidates.
     known = vars(graph).setdefault("_alias_candidates", {})
     if residency not in known:
-        barred = outside_storages(graph, residency) | _not_written_once(graph)
-        barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
-        known[residency] = tuple(_candidates(graph, barred, poll))
+        known[residency] = tuple(_candidates(graph, _barred(graph, residency), poll))
     return tuple(candidate for candidate in known[residency] if candidate.relation.kind in kinds)
 
 
+def has_candidates(graph: Graph, residency: Residency, kinds: Collection[RelationKind]) -> bool:
+    """True if :func:`find_candidates` finds any; only the first is looked for.
+
+    Examples
+    --------
+    >>> has_candidates(Graph("g", (), ()), Residency(), ["in place"])
+    False
+    """
+    if not any(op.in_place or op.placements for op in graph.ops):
+        return False
+    known = vars(graph).get("_alias_candidates", {}).get(residency)
+    found = _candidates(graph, _barred(graph, residency)) if known is None else known
+    return any(candidate.relation.kind in kinds for candidate in found)
+
+
+def _barred(graph: Graph, residency: Residency) -> set[str]:
+    """Storages that share no bytes."""
+    columns = graph.columns
+    never = np.flatnonzero(columns.are({"constant", "workspace"})).tolist()
+    barred = outside_storages(graph, residency) | _not_written_once(graph)
+    return barred | {columns.names[k] for k in never}
+
+
 def _candidates(
-    graph: Graph, barred: Collection[str], poll: Callable[[], object]
+    graph: Graph, barred: Collection[str], poll: Callable[[], object] = lambda: None
 ) -> Iterator[AliasCandidate]:
     columns = graph.columns
     alone = np.bincount(columns.root, minlength=len(columns.names)) == 1
     sizes, number = columns.size.tolist(), columns.number
+    # Ops that access a storage with other tensors in it.
+    nested = np.zeros(len(graph.ops), np.bool_)
+    for accessed in (columns.read, columns.outputs):
+        nested[accessed.owner[~alone[accessed.item]]] = True
     for k, op in enumerate(graph.ops):
         if op.bodies or not (op.in_place or op.placements):
             continue
         poll()
-        tensors = op.inputs + op.outputs
-        if not op.placements and alone[[number[name] for name in tensors]].all():
-            # Every tensor is a storage: nothing else that the op accesses lies in it.
-            for output, source in dict.fromkeys(op.in_place):
-                size = sizes[number[output]]
-                if size and output not in barred and source not in barred:
-                    relation = Relation("in place", output, source)
-                    yield AliasCandidate(relation, k, output, source, 0, 0, size)
+        if op.placements or nested[k]:
+            yield from _candidates_of(graph, k, barred)
             continue
-        yield from _candidates_of(graph, k, barred)
+        # Every tensor is a storage: nothing else that the op accesses lies in it.
+        for output, source in dict.fromkeys(op.in_place):
+            size = sizes[number[output]]
+            if size and output not in barred and source not in barred:
+                relation = Relation("in place", output, source)
+                yield AliasCandidate(relation, k, output, source, 0, 0, size)
 
 
 def _candidates_of(graph: Graph, number: int, barred: Collection[str]) -> Iterator[AliasCandidate]:
@@ -130,12 +154,12 @@ def _not_written_once(graph: Graph) -> set[str]:
     """Storages whose bytes are not all written by one op, or all brought by the caller."""
     ops: Iterable[Op] = graph.ops
     if not any(op.bodies for op in graph.ops):
-        # A storage of one tensor is written by the op that makes it, and by no other.
+        # A storage of one tensor is written by the op that makes it, and by no other; an op that
+        # only reads writes nothing.
         columns = graph.columns
         several = np.bincount(columns.root, minlength=len(columns.names)) > 1
         several = several[columns.root]
-        lists = columns.read, columns.written
-        asked = np.unique(np.concatenate([some.owner[several[some.item]] for some in lists]))
+        asked = np.unique(columns.written.owner[several[columns.written.item]])
         ops = [graph.ops[k] for k in asked.tolist()]
     writers: dict[str, int] = defaultdict(int)
     barred = set()

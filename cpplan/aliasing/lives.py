@@ -37,12 +37,9 @@ class Lives(Protocol):
 
 def kept_storages(graph: Graph, residency: Residency) -> set[str]:
     """Storages that are read after all ops have run, or that no op may change."""
-    kept = set()
-    for tensor in graph.tensors:
-        stays = tensor.kind in ("output", "constant")
-        if stays or (tensor.kind == "input" and residency.inputs == "keep"):
-            kept.add(graph.root[tensor.name][0])
-    return kept
+    columns = graph.columns
+    stays = columns.are({"output", "constant", *(["input"] * (residency.inputs == "keep"))})
+    return {columns.names[k] for k in columns.root[stays].tolist()}
 
 
 class ProgramLives:
@@ -59,11 +56,27 @@ class ProgramLives:
     """
 
     def __init__(self, program: Program, problem: Problem, residency: Residency):
-        self.kept = kept_storages(program.graph, residency)
-        names = problem.names
-        self.lower: dict[str, int] = dict(zip(names, problem.lower.tolist(), strict=True))
-        self.upper: dict[str, int] = dict(zip(names, problem.upper.tolist(), strict=True))
-        self.step = dict(zip(program.order, program.starts, strict=False))
+        self._program, self._problem, self._residency = program, problem, residency
+
+    @cached_property
+    def kept(self) -> set[str]:
+        """Storages that are read after all ops have run, or that no op may change."""
+        return kept_storages(self._program.graph, self._residency)
+
+    @cached_property
+    def lower(self) -> dict[str, int]:
+        """Storage -> its first step."""
+        return dict(zip(self._problem.names, self._problem.lower.tolist(), strict=True))
+
+    @cached_property
+    def upper(self) -> dict[str, int]:
+        """Storage -> the step after its last."""
+        return dict(zip(self._problem.names, self._problem.upper.tolist(), strict=True))
+
+    @cached_property
+    def step(self) -> dict[int, int]:
+        """Op -> its first step."""
+        return dict(zip(self._program.order, self._program.starts, strict=False))
 
     def apart(self, one: str, other: str) -> bool:
         return self.upper[one] <= self.lower[other] or self.upper[other] <= self.lower[one]

@@ -114,6 +114,8 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         "pools": list(map(_pool_fields, plan.pools)),
         "buffers": [],
         "gaps": {plan.buffers[k]: to_json(gaps) for k, gaps in plan.gaps.items()},
+        "views": dict(zip(plan.views, map(list, plan.views.values()), strict=True)),
+        "order": [*plan.order],
     }
     for key in ALWAYS:
         values[key] = own[key] if key in own else to_json(getattr(plan, key))

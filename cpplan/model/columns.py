@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -90,6 +90,11 @@ class GraphColumns:
         return dict(zip(self.names, range(len(self.names)), strict=True))
 
     @cached_property
+    def op_number(self) -> dict[str, int]:
+        """Op -> its number."""
+        return dict(zip(map(attrgetter("name"), self._graph.ops), count(), strict=False))
+
+    @cached_property
     def size(self) -> Ints:
         """Size of every tensor, bytes."""
         return self._integers(tensor.nbytes for tensor in self._graph.tensors)
@@ -118,7 +123,7 @@ class GraphColumns:
 
     @cached_property
     def base(self) -> tuple[Ints, Ints]:
-        """The base of every view, and the view's offset there; -1 and 0 of other tensors.
+        """Base of every tensor that is a view, or -1, and its byte offset there.
 
         Raises ``KeyError`` at an unknown one.
         """
@@ -220,18 +225,18 @@ class GraphColumns:
 
         False also where more than data decides (:attr:`ordered`).
         """
-        count = len(self._graph.ops)
-        if len(order) != count or not self.ordered:
+        many = len(self._graph.ops)
+        if len(order) != many or not self.ordered:
             return False
         ops = np.array(order, np.int64)
-        if count and not 0 <= ops.min() <= ops.max() < count:
+        if many and not 0 <= ops.min() <= ops.max() < many:
             return False
-        position = np.full(count + 1, -1, np.int64)
-        position[ops] = np.arange(count)
+        position = np.full(many + 1, -1, np.int64)
+        position[ops] = np.arange(many)
         # The last one is that of tensors that no op makes.
         before = position[self.maker[self.read.item]]
         before[self.maker[self.read.item] < 0] = -1
-        here = position[:count]
+        here = position[:many]
         return bool((here >= 0).all() and (before < here[self.read.owner]).all())
 
     def _numbers(self, names: Iterable[str]) -> Ints:
@@ -242,8 +247,8 @@ class GraphColumns:
         return np.fromiter(values, np.int64, len(self._graph.tensors))
 
     def _lists(self, names: Sequence[tuple[str, ...]]) -> Lists:
-        count = np.fromiter(map(len, names), np.int64, len(names))
-        return Lists(self._numbers(chain.from_iterable(names)), count)
+        lengths = np.fromiter(map(len, names), np.int64, len(names))
+        return Lists(self._numbers(chain.from_iterable(names)), lengths)
 
 
 def follow(next_of: Ints, step: Ints | None = None) -> tuple[Ints, Ints]:

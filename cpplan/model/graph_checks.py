@@ -35,8 +35,9 @@ def check_references(graph: Graph) -> None:
     """Raise if an op names an unknown tensor or op, or sizes or offsets do not match."""
     special = graph.ops
     if _tensors_match(graph):
-        extras = map(attrgetter("placements", "after", "bodies"), special)
-        if not any(map(any, extras)):
+        if not any(
+            any(map(attrgetter(name), special)) for name in ("placements", "after", "bodies")
+        ):
             return
         special = tuple([op for op in special if op.placements or op.after or op.bodies])
     known = graph.tensor.keys()

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from cpplan.model.costs import sum_costs
@@ -94,12 +95,12 @@ class Program:
     @cached_property
     def ops(self) -> tuple[Op, ...]:
         """The op bound at every step."""
-        return tuple(self.graph.ops[k] for k in self.order)
+        return tuple(map(self.graph.ops.__getitem__, self.order))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The name of the op bound at every step, repeated if the op is recomputed."""
-        return tuple(op.name for op in self.ops)
+        return tuple(map(attrgetter("name"), self.ops))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -111,7 +112,7 @@ class Program:
     @property
     def cost(self) -> int | float:
         """Sum of the costs of all bindings, recomputations included."""
-        return sum_costs(op.cost for op in self.ops)
+        return sum_costs(map(attrgetter("cost"), self.ops))
 
     def live_bytes(self) -> Ints:
         """Bytes live at every step, boundary tensors included (see ``Residency``)."""
@@ -161,7 +162,7 @@ def runs_once(program: Program) -> bool:
     (True, False)
     """
     ops = program.graph.ops
-    return len(program.order) == len(ops) and not any(op.bodies for op in ops)
+    return len(program.order) == len(ops) and not any(map(attrgetter("bodies"), ops))
 
 
 def op_steps(op: Op) -> int:
@@ -202,12 +203,12 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
 
         source = normalise(source)
     if order is not None:
-        position = {op.name: k for k, op in enumerate(source.ops)}
-        names = tuple(order)
-        unknown = next((name for name in names if name not in position), None)
-        if unknown is not None:
-            raise InputError(f"order names unknown op {unknown!r}")
-        return Program(source, tuple(position[name] for name in names))
+        names, number = tuple(order), source.columns.op_number
+        try:
+            return Program(source, tuple(map(number.__getitem__, names)))
+        except KeyError:
+            unknown = next(name for name in names if name not in number)
+            raise InputError(f"order names unknown op {unknown!r}") from None
     if source.in_order:
         return Program(source, tuple(range(len(source.ops))))
     return Program(source, _post_order(source))

@@ -40,7 +40,7 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
     >>> [(op.name, op.after) for op in ordered.ops]
     [('c', ()), ('b', ('c',)), ('d', ('c',)), ('a', ('b', 'd'))]
     """
-    position = {op.name: k for k, op in enumerate(graph.ops)}
+    position = graph.columns.op_number
     head, tail = (_positions(position, *side) for side in (("first", first), ("last", last)))
     both = next((k for k in head if k in tail), None)
     if both is not None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from cpplan.aliasing.packed import Packed
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Problem
+from cpplan.ordering.bounds import FORCED
 from cpplan.packing.problem import as_problem
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.joint import improve_jointly, joint_problem
-from cpplan.solving.order_turns import has_many_ops, search_in_turns
+from cpplan.solving.order_turns import (
+    NO_TIME_TO_ORDER,
+    has_many_ops,
+    is_late_to_order,
+    search_in_turns,
+)
 from cpplan.solving.run import Run
 
 # Why a run with a searched order may end early.
@@ -30,6 +38,11 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
         raise InputError("order='search' needs a graph: a bare problem has no ops to order")
     tuning = run.tuning
     free = not (run.request.first or run.request.last)
+    if free and is_late_to_order(run, source):
+        run.stop_early(NO_TIME_TO_ORDER)
+        packed = run.pack(source, _packing_deadline(run, many=True))
+        given, live = np.array(source.order, np.int64), packed.problem.live_bytes()
+        return packed, OrderOutcome(given, int(live.max(initial=0)), 0, "given order", FORCED)
     turns = search_in_turns(run, source)
     outcome = next(turns)
     programs = [Program(source.graph, tuple(outcome.order.tolist()))]

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 NO_TIME_TO_ORDER = "too little time is left to search for orders"
 
 
+def is_late_to_order(run: Run, program: Program) -> bool:
+    """True if the time left is less than it takes, at the least, to begin a search."""
+    if not has_many_ops(program):
+        return False
+    tuning = run.tuning
+    times = tuning.order_reading_shared if run.sharing else tuning.order_reading
+    return is_short(run.deadline, (1 + times) * tuning.order_seconds * len(program.order))
+
+
 def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
     """The best order after each share of the time left, until there is nothing more to try."""
     from cpplan.ordering.solve import OrderSearch
@@ -35,7 +44,7 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
     graph = with_first_last(source.graph, first, last)
     if len(source.order) != len(graph.ops):
         raise InputError("order='search' needs a program that runs every op once")
-    position = {op.name: k for k, op in enumerate(source.graph.ops)}
+    position = source.graph.columns.op_number
     given = source if not (first or last) else as_program(graph)
     assert isinstance(given, Program)
     begin, built = run.deadline.elapsed(), 0.0

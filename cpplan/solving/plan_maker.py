@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from cpplan.packing.pools.objective import pool_peaks
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.shortfall import explain_shortfall
 from cpplan.program.anf import Program
-from cpplan.program.liveness import last_places
+from cpplan.program.final_places import FinalPlaces, final_places
 from cpplan.remat.bound_names import CHAIN, CUTS, REACH
 from cpplan.remat.cut_bounds import RELAXED, RUNS_ONCE
 from cpplan.splitting.bounds import NAME as LEAST_PIECE
@@ -329,7 +329,7 @@ def _columns(packed: Packed) -> dict[str, Any]:
     """Columns of a plan that follow from the packing alone."""
     problem, source = packed.problem, packed.source
     program = source if isinstance(source, Program) else None
-    places = _last_places(program, problem) if program else {}
+    ends = final_places(program, problem.names) if program else FinalPlaces({}, (), ())
     return {
         "name": program.graph.name if program else problem.name,
         "buffers": tuple(problem.names),
@@ -341,22 +341,11 @@ def _columns(packed: Packed) -> dict[str, Any]:
         "order": program.names if program else (),
         "cost": program.cost if program else None,
         "base_cost": sum_costs(op.cost for op in program.graph.ops) if program else None,
-        "inputs": _boundary(program, places, "input") if program else (),
-        "outputs": _boundary(program, places, "output") if program else (),
-        "views": {name: place for name, place in places.items() if place != (name, 0)},
+        "inputs": ends.inputs,
+        "outputs": ends.outputs,
+        "views": ends.views,
     }
 
 
 def _scope(searched: OrderOutcome | None) -> Scope:
     return "given order" if searched is None else "every order"
-
-
-def _last_places(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
-    """Tensor -> buffer and byte offset of its latest value, if that is in the pools."""
-    placed = set(problem.names)
-    return {name: place for name, place in last_places(program).items() if place[0] in placed}
-
-
-def _boundary(program: Program, places: Collection[str], kind: str) -> tuple[str, ...]:
-    """Names of the graph's tensors of a kind that are in the pools."""
-    return tuple(t.name for t in program.graph.tensors if t.kind == kind and t.name in places)

@@ -224,9 +224,9 @@ def make_run(source: Program | Problem, request: Request, budget: Budget) -> Run
     )
     searches = request.order == "search" and not request.remat and len(regions) == 1
     if run.sharing and searches and isinstance(source, Program):
-        from cpplan.aliasing.alias_candidates import find_candidates
+        from cpplan.aliasing.alias_candidates import has_candidates
 
-        if not find_candidates(source.graph, residency, run.sharing):
+        if not has_candidates(source.graph, residency, run.sharing):
             # Nothing can be shared: the search that knows nothing of it finds more.
             return replace(run, sharing=frozenset())
     return run

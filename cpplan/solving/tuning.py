@@ -50,6 +50,8 @@ class SolvingTuning:
     order_reading, order_reading_shared
         Times that it takes to begin a search for orders for what the order problem took to build,
         without sharing and with. Without so much time, the given order is all there is.
+    order_seconds
+        Seconds that the order problem takes to build for each op, at the least.
     sharing_reading_share
         Of the time left, to learn which tensors may share bytes.
     growth_seconds
@@ -81,6 +83,7 @@ class SolvingTuning:
     sharing_reading: float = 6.0
     order_reading: float = 2.0
     order_reading_shared: float = 8.0
+    order_seconds: float = 2e-6
     sharing_reading_share: float = 0.6
     growth_seconds: float = 10.0
     choice_share: float = 0.4

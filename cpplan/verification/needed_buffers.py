@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def planned_program(
     cpplan.model.errors.VerificationError: order names unknown op 'a'
     """
     graph = source.graph if isinstance(source, Program) else source
-    if not all(isinstance(name, str) for name in plan.order):
+    if not all(issubclass(kind, str) for kind in set(map(type, plan.order))):
         raise VerificationError("the plan's order must hold names of ops")
     graph = described.graph if described is not None else graph_of_pieces(graph, plan.pieces)
     try:
@@ -225,7 +226,7 @@ def check_costs(program: Program, plan: Plan) -> None:
     >>> check_costs(to_anf(Graph("g", (), ())), plan)
     """
     for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
-        claimed, cost = getattr(plan, claim), sum(op.cost for op in ops)
+        claimed, cost = getattr(plan, claim), sum(map(attrgetter("cost"), ops))
         right = claimed == cost and not isinstance(claimed, bool)
         if isinstance(cost, float) and isinstance(claimed, float):
             # Sums of floats depend on the order of the terms.

@@ -17,8 +17,8 @@ from cpplan.runtime.compiled import is_ready
 from cpplan.verification.loops import CHECKS
 from cpplan.verification.step_tree import apart_in_steps
 
-# With more rectangles than these, arrays, or a compiled sweep, ask first whether two overlap.
-# Unless its loop is loaded already, arrays take less time than to load that sweep.
+# With more rectangles than these, arrays, or a compiled sweep, first tell whether there is any
+# overlap to name. Unless numba is there already, arrays take less time than to load that sweep.
 _MANY, _VERY_MANY = 2_000, 200_000
 
 
