@@ -31,7 +31,7 @@ from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.order_turns import NO_TIME_TO_ORDER
 from cpplan.solving.run import NO_TIME_TO_SHARE
-from cpplan.verification import verifier
+from cpplan.verification import program_plans
 from cpplan.verification.access_trace import replay
 from cpplan.verification.shared_bound import Sharing
 from cpplan.verification.storages import relaxed_storages
@@ -290,7 +290,7 @@ def test_time_for_the_checker_is_kept_before_a_search_begins(options, search, mo
 
 
 def test_one_pool_derives_no_never_shared_bytes(monkeypatch):
-    monkeypatch.setattr(verifier, "never_shared", None)
+    monkeypatch.setattr(program_plans, "never_shared", None)
     plan = solve(GRAPHS["concatenations"](27), in_place=True, deterministic=True, time_limit=1)
     assert plan.relations
 
