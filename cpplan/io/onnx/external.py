@@ -1,21 +1,57 @@
-"""Weights of an ONNX model in files beside it: read, counted, moved one at a time."""
+"""Weights of an ONNX model in files beside it: checked, read, counted, moved one at a time.
+
+Where a weight lies is what a stranger's file says: a path, an offset and a length. They are checked
+before anything is read or written.
+"""
 
 from __future__ import annotations
 
+import reprlib
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from cpplan.io.onnx.types import bodies_of, dtype_name
 from cpplan.model.dtypes import tensor_bytes
 from cpplan.model.errors import InputError
 from cpplan.runtime.atomic import write_blocks
+from cpplan.runtime.limits import MOST_UNPACKED
 
 if TYPE_CHECKING:
     import onnx
 
 MOST_BYTES = 1 << 31  # what an ONNX file, a protobuf message, must stay below
 _PAGE = 4096  # offsets at which weights can be mapped into memory
+# What decides where a weight lies, and more digits than any offset has.
+_KEYS = ("location", "offset", "length")
+_DIGITS = 20
+
+
+def check_external_data(model: onnx.ModelProto, folder: Path) -> None:
+    """Check that every weight that a model keeps in another file lies whole in a file of a folder.
+
+    Its values are not read. A location is a path within the folder, of a regular file and through
+    no link; where a length is given, it is that of the tensor; and weights that lie over one
+    another are no more than their files hold twice, and some.
+
+    Raises
+    ------
+    InputError
+        Names the tensor, its file and what was expected.
+    """
+    stored: dict[Path, int] = {}
+    asked = 0
+    for tensor in _external_tensors(model.graph):
+        place = _place(tensor, folder)
+        stored[place.path] = place.path.stat().st_size
+        asked += place.length
+    held = sum(stored.values())
+    if asked > 2 * held + MOST_UNPACKED:
+        raise InputError(
+            f"its weights cannot be read: they take {asked} B, but their files hold {held} B: "
+            "expected weights that do not lie over one another"
+        )
 
 
 def load_external_data(model: onnx.ModelProto, folder: Path) -> None:
@@ -24,10 +60,13 @@ def load_external_data(model: onnx.ModelProto, folder: Path) -> None:
     Raises
     ------
     InputError
-        If they cannot be read; names the file or the tensor.
+        As :func:`check_external_data`, or if a file cannot be read.
     """
+    check_external_data(model, folder)
     for tensor in _external_tensors(model.graph):
-        _load(tensor, folder)
+        tensor.raw_data = _read(tensor, folder)
+        tensor.data_location = tensor.DEFAULT
+        del tensor.external_data[:]
 
 
 def weight_bytes(model: onnx.ModelProto) -> int:
@@ -48,21 +87,18 @@ def move_external_data(model: onnx.ModelProto, folder: Path, target: Path) -> No
     InputError
         As :func:`load_external_data`, or if the file cannot be written.
     """
-    import onnx
-
+    check_external_data(model, folder)
     tensors = list(_external_tensors(model.graph))
     places: list[tuple[int, int]] = []
 
     def blocks() -> Iterator[bytes]:
         end = 0
         for tensor in tensors:
-            loaded = onnx.TensorProto()  # its memory is free again after the block
-            loaded.CopyFrom(tensor)
-            _load(loaded, folder)
+            data = _read(tensor, folder)
             begin = -(-end // _PAGE) * _PAGE
             yield bytes(begin - end)
-            yield loaded.raw_data
-            places.append((begin, len(loaded.raw_data)))
+            yield data
+            places.append((begin, len(data)))
             end = sum(places[-1])
 
     write_blocks(target, blocks())
@@ -72,18 +108,77 @@ def move_external_data(model: onnx.ModelProto, folder: Path, target: Path) -> No
             tensor.external_data.add(key=key, value=str(value))
 
 
-def _load(tensor: onnx.TensorProto, folder: Path) -> None:
-    from onnx.checker import ValidationError
-    from onnx.external_data_helper import load_external_data_for_tensor
+class _Place(NamedTuple):
+    """Bytes of a file that hold a weight."""
 
+    path: Path
+    offset: int
+    length: int
+
+
+def _place(tensor: onnx.TensorProto, folder: Path) -> _Place:
+    """The bytes of a file that hold a weight; raises unless they are there."""
+    given = {entry.key: entry.value for entry in tensor.external_data if entry.key in _KEYS}
+    location = given.get("location", "")
+
+    def refuse(why: str) -> NoReturn:
+        raise InputError(
+            "its weights cannot be read: "
+            f"tensor {_short(tensor.name)} in file {_short(location)}: {why}"
+        )
+
+    if len(given) < sum(entry.key in _KEYS for entry in tensor.external_data):
+        refuse("expected location, offset and length once each")
+    dtype = dtype_name(tensor.data_type)
+    if dtype is None or any(extent < 0 for extent in tensor.dims):
+        refuse("expected elements of a fixed width and no negative extent")
+    if (
+        not location
+        or Path(location).is_absolute()
+        or {"..", "\\"} & {*Path(location).parts, *location}
+    ):
+        refuse("expected a path within the model's folder")
+    numbers = [given.get(key, "0") for key in ("offset", "length")]
+    if not all(text.isascii() and text.isdigit() and len(text) < _DIGITS for text in numbers):
+        refuse("expected an offset and a length in digits")
+    offset, length = map(int, numbers)
+    wanted = tensor_bytes(tensor.dims, dtype)
+    if "length" in given and length != wanted:
+        refuse(
+            f"its length is {length} B, but {reprlib.repr([*tensor.dims])} of {dtype} "
+            f"take {wanted} B"
+        )
+    path = folder.resolve() / location
     try:
-        load_external_data_for_tensor(tensor, str(folder))
-    except (OSError, ValueError, ValidationError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"its weights cannot be read: {text}") from error
-    # As ``load_external_data_for_model`` leaves it, in every version of onnx.
-    tensor.data_location = tensor.DEFAULT
-    del tensor.external_data[:]
+        if path.resolve() != path:
+            refuse("is a link, or lies in one: expected a file of the model's folder")
+        found = path.stat()
+    except OSError as error:
+        refuse(f"{error.strerror}")
+    except ValueError:
+        refuse("expected a path without NUL")
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        refuse("expected a regular file with one name")
+    if offset + wanted > found.st_size:
+        refuse(f"expected {wanted} B from byte {offset} on, but it ends at {found.st_size}")
+    return _Place(path, offset, wanted)
+
+
+def _read(tensor: onnx.TensorProto, folder: Path) -> bytes:
+    place = _place(tensor, folder)
+    try:
+        with open(place.path, "rb") as stream:
+            stream.seek(place.offset)
+            data = stream.read(place.length)
+    except OSError as error:
+        raise InputError(f"its weights cannot be read: {error.strerror}") from error
+    if len(data) < place.length:
+        raise InputError(f"its weights cannot be read: {str(place.path)!r} has become shorter")
+    return data
+
+
+def _short(text: str) -> str:
+    return reprlib.repr(text)
 
 
 def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -22,6 +22,7 @@ from cpplan.io.onnx.copies import copy_repeated
 from cpplan.io.onnx.dims import bind_input, bind_value, model_inputs
 from cpplan.io.onnx.external import (
     MOST_BYTES,
+    check_external_data,
     load_external_data,
     move_external_data,
     weight_bytes,
@@ -164,6 +165,7 @@ def write_reordered(
     if isinstance(source, (str, PathLike)):
         home, folder = Path(source).resolve().parent, resolve_target(path).parent
         with naming(source):
+            check_external_data(model, home)
             if home != folder and model.ByteSize() + weight_bytes(model) < MOST_BYTES:
                 load_external_data(model, home)
             elif home != folder:
@@ -173,6 +175,11 @@ def write_reordered(
         written = model.SerializeToString(deterministic=True)
         if len(written) >= MOST_BYTES:
             raise EncodeError("too large")
+        write_bytes(path, written)
+    except InputError:
+        if data is not None:
+            data.unlink()
+        raise
     except (EncodeError, ValueError) as error:
         if data is not None:
             data.unlink()
@@ -180,7 +187,6 @@ def write_reordered(
             f"{path}: cannot be written: an ONNX file holds less than 2 GiB unless its weights are "
             "in files of their own, beside it"
         ) from error
-    write_bytes(path, written)
 
 
 def _reorder(
