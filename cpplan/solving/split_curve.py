@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -16,13 +18,15 @@ from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.solving.run import start_run
 from cpplan.splitting.solve import Split
+from cpplan.splitting.tuning import SplittingTuning
 
 
 def split_curve(source: Graph | Program, request: Request, points: int) -> list[Plan]:
     """Plans in pieces of fewer and fewer bytes at more and more cost; the first has no pieces.
 
     Costs are those at which estimates of the peak fall, spread over their range. A plan that needs
-    no fewer bytes than one before is left out. Ctrl-C ends the list with the plans that it has.
+    no fewer bytes than one before is left out, and of more plans than points those are left out
+    whose neighbours differ least. Ctrl-C ends the list with the plans that it has.
 
     Parameters
     ----------
@@ -50,15 +54,37 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
         using(run.budget.tuning),
         telling(lambda text: run.record(None, None, text)),
     ):
-        search = split_search(run, program)
+        search, tuning = split_search(run, program), run.budget.tuned(SplittingTuning)
         found.append(search.unsplit)
-        limits = search.cost_limits(points - 1, run.deadline)
+        limits = search.cost_limits(tuning.curve_limits * (points - 1), run.deadline)
+        first = run.deadline.share(tuning.curve_share)
         for number, limit in enumerate(limits):
-            if interrupted() or run.deadline.expired():
+            if interrupted() or first.expired():
                 break
-            slot = run.deadline.share(1 / (len(limits) - number))
-            split = search.smallest(limit, slot, found[-1])
+            slot = first.share(1 / (len(limits) - number))
+            split = search.smallest(limit, slot, found[-1], again=False)
             if split.packed.peak < found[-1].packed.peak:
+                search.keep(split, run.deadline)
                 found.append(split)
+        found = _fewer(found, points)
+        for number in range(1, len(found)):
+            if not interrupted():
+                slot = run.deadline.share(1 / (len(found) - number))
+                found[number] = search.packed_again(found[number], slot)
+        found = [
+            split
+            for number, split in enumerate(found)
+            if all(split.packed.peak < before.packed.peak for before in found[:number])
+        ]
     with without_collection():
         return [finish_split(program, run, split) for split in found]
+
+
+def _fewer(plans: Sequence[Split], most: int) -> list[Split]:
+    """The first plan, the last one, and those between whose neighbours differ most."""
+    kept = list(plans)
+    while len(kept) > most:
+        peaks = [split.packed.peak for split in kept]
+        gaps = [before / max(after, 1) for before, after in zip(peaks, peaks[2:], strict=False)]
+        del kept[1 + gaps.index(min(gaps))]
+    return kept

@@ -122,6 +122,8 @@ class SplitSearch:
         # Divisions tried for plans that are known; seconds a piece that a trial took at most.
         self._seen: set[tuple[Choice, ...]] = set()
         self._pace = 0.0
+        # Seconds to check the plans that are kept.
+        self._checks = 0.0
 
     def divisions(self, deadline: Deadline) -> list[Division]:
         """Divisions of less peak at more cost, as estimated; the cheapest first."""
@@ -150,12 +152,25 @@ class SplitSearch:
             return costs[:1]
         return [costs[k * (len(costs) - 1) // (count - 1)] for k in range(count)]
 
-    def smallest(self, cost_limit: float, deadline: Deadline, known: Split | None = None) -> Split:
+    def keep(self, split: Split, deadline: Deadline) -> None:
+        """Keep the time to check a plan, besides that for others that are kept."""
+        self._checks += tuned(SplittingTuning).checked * split.derived
+        deadline.reserve(self._checks)
+
+    def smallest(
+        self,
+        cost_limit: float,
+        deadline: Deadline,
+        known: Split | None = None,
+        *,
+        again: bool = True,
+    ) -> Split:
         """The plan of fewest bytes at this multiple of the cost of running every op once.
 
         The bytes are those of the arena and of the pieces. ``known`` is the plan found at a smaller
         limit, if there is one: what was tried for it is not tried again. Whatever is tried at a
-        smaller limit is tried at a larger one, too, as long as it may be better.
+        smaller limit is tried at a larger one, too, as long as it may be better. Plans are packed
+        ``again``, by more than heuristics, unless that is left for later.
         """
         best = known or self.unsplit
         if known is None:
@@ -164,7 +179,7 @@ class SplitSearch:
         if self._value(best) <= self.least.bytes:
             return best
         within = [found for found in self.divisions(deadline) if found.cost <= most]
-        until = deadline.share(tuned(SplittingTuning).trials_share)
+        until = deadline.share(tuned(SplittingTuning).trials_share if again else 1.0)
         tried: list[Split] = []
         for split in chain(
             self._trials(within, most, deadline, self._value(best), until=until),
@@ -178,7 +193,7 @@ class SplitSearch:
                 return best
             tried.append(split)
             self._keep_promising(tried)
-        return self._best_packed_again(best, tried, deadline)
+        return self._best_packed_again(best, tried, deadline) if again else best
 
     def _keep_promising(self, tried: list[Split]) -> None:
         """Keep the most promising plans, over all and within each cost of the grid."""
@@ -203,9 +218,9 @@ class SplitSearch:
         share = tuned(SplittingTuning).again_share
         for split in tried:
             if self._floor(split) < self._value(best):
-                found = self._packed_again(split, deadline.share(share))
+                found = self.packed_again(split, deadline.share(share))
                 best = min(best, found, key=self._rank)
-        return self._packed_again(best, deadline)
+        return self.packed_again(best, deadline)
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
         """The plan of least cost whose packing has at most ``limit`` bytes.
@@ -247,7 +262,7 @@ class SplitSearch:
             if best.packed.peak <= limit and not self._piece_bytes:
                 break
         if best is not None and best.packed.peak > limit:
-            best = self._packed_again(best, deadline)
+            best = self.packed_again(best, deadline)
         return best
 
     def _fitting(self, split: Split, limit: int) -> tuple[bool, int]:
@@ -267,7 +282,7 @@ class SplitSearch:
     def _weigh(self, peak: int, runs: int) -> int:
         return peak + self._piece_bytes * (runs - len(self.problem.ops))
 
-    def _packed_again(self, best: Split, deadline: Deadline) -> Split:
+    def packed_again(self, best: Split, deadline: Deadline) -> Split:
         """The best plan, packed once more in the time left."""
         program = best.packed.source
         if best.packed.peak <= best.packed.bound.value or deadline.expired():
@@ -315,7 +330,7 @@ class SplitSearch:
             if split.packed.peak <= limit and self._value(split) < below:
                 below = self._value(split)
                 # To check it takes in proportion to what it took to derive.
-                deadline.reserve(tuned(SplittingTuning).checked * split.derived)
+                deadline.reserve(self._checks + tuned(SplittingTuning).checked * split.derived)
             yield split
 
     def _weight(self, division: Division) -> int:

@@ -55,6 +55,9 @@ class SplittingTuning:
         Of the time left then, for whole ops that run again.
     limit_share
         Of the time left, for each cost at which a plan may fit into a limit.
+    curve_limits, curve_share
+        Limits on the cost that are tried for each point of a curve, and the share of the time for
+        them; in what is left, the plans that are chosen are packed again.
     checked
         Time kept to check the plan in the end, as a multiple of that to derive its pieces.
     slower
@@ -87,6 +90,8 @@ class SplittingTuning:
     once_share: float = 0.4
     whole_again_share: float = 0.3
     limit_share: float = 0.35
+    curve_limits: int = 2
+    curve_share: float = 0.75
     checked: float = 4.5
     slower: float = 3.0
     work_per_region: float = 0.002
