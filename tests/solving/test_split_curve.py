@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from support.split_networks import Network
 
@@ -31,7 +33,7 @@ def test_a_curve_falls_from_the_plan_without_pieces() -> None:
     plans = curve(4)
     assert plans[0].pieces == ()
     assert 2 <= len(plans) <= 4
-    for before, plan in zip(plans, plans[1:], strict=False):
+    for before, plan in pairwise(plans):
         assert plan.peak < before.peak
         assert plan.cost >= before.cost
         cpplan.verify(shrinking_chain(), plan)
