@@ -57,7 +57,7 @@ class OrderingTuning:
     divisions: int = 8
     few_ops: int = 150
     few_ops_work: float = 0.3
-    first_states: int = 20_000
+    first_states: int = 40_000
     first_windows: int = 10
     window_states: int = 20_000
     most_state_bytes: int = 1 << 30
