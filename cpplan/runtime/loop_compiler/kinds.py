@@ -1,7 +1,8 @@
 """Kinds of values in compiled loops, and the LLVM types that hold them.
 
 A kind is known before the loop runs. Numbers are ``BOOL``, ``INT`` (signed, 64 bits), ``WORD``
-(unsigned, 64 bits) and ``FLOAT``. An array is a pointer and its lengths; a tuple is its members.
+(unsigned, 64 bits) and ``FLOAT``. An array is a pointer and its lengths; a tuple is its members. A
+``numpy.random.Generator`` is the addresses of its state and of the functions that draw from it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,12 @@ class Group:
     names: tuple[str, ...] = ()
 
 
-Kind: TypeAlias = Number | Array | Group
+@dataclass(frozen=True, slots=True)
+class Drawer:
+    """A generator of random numbers: its state, and what draws 32 bits, 64 bits and a double."""
+
+
+Kind: TypeAlias = Number | Array | Group | Drawer
 
 BOOL = Number("bool", "i1", 0)
 INT = Number("int", "i64", 1)
@@ -51,12 +57,14 @@ WORD = Number("unsigned int", "i64", None)
 FLOAT = Number("float", "double", 2)
 # What a function returns that returns nothing.
 NOTHING = Group(())
+DRAWER = Drawer()
 # By the dtype's kind and bytes.
 _ITEMS = {
     "b1": (BOOL, "i8"),
     "i4": (INT, "i32"),
     "i8": (INT, "i64"),
     "u8": (WORD, "i64"),
+    "f4": (FLOAT, "float"),
     "f8": (FLOAT, "double"),
 }
 
@@ -74,7 +82,8 @@ def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:
     Raises
     ------
     LoopError
-        If its entries are none of ``bool``, ``int32``, ``int64``, ``uint64`` and ``float64``.
+        If its entries are none of ``bool``, ``int32``, ``int64``, ``uint64``, ``float32`` and
+        ``float64``.
 
     Examples
     --------
@@ -99,6 +108,8 @@ def llvm_types(kind: Kind) -> list[str]:
         return [kind.llvm]
     if isinstance(kind, Array):
         return [pointer(kind.stored), *["i64"] * kind.dimensions]
+    if isinstance(kind, Drawer):
+        return ["i64"] * 4
     return [part for member in kind.members for part in llvm_types(member)]
 
 
@@ -162,4 +173,6 @@ def described(kind: Kind) -> str:
         return kind.name
     if isinstance(kind, Array):
         return f"an array of {kind.item.name} in {kind.dimensions} dimensions"
+    if isinstance(kind, Drawer):
+        return "a generator of random numbers"
     return f"({', '.join(map(described, kind.members))})"

@@ -2,9 +2,11 @@
 
 Such a function is plain Python over numbers, contiguous arrays and tuples of them. It makes no
 arrays: scratch is an argument. It may call other compiled loops, ``range``, ``len``, ``min``,
-``max``, ``abs``, and make numbers of another kind by ``np.int64`` and its like. Indices are never
-negative; signed and unsigned integers do not mix. Anything else is an error when it is compiled,
-which happens when the loop is first called with arguments of these kinds. The code is then stored.
+``max``, ``abs``, ``math.log`` and ``math.floor``, make numbers of another kind by ``np.int64`` and
+its like, and draw from a ``numpy.random.Generator`` by ``random`` and ``integers``. Entries of
+``float32`` are read as ``float64``. Indices are never negative; signed and unsigned integers do not
+mix. Anything else is an error when it is compiled, which happens when the loop is first called with
+arguments of these kinds. The code is then stored.
 
 For such functions, this compiler takes a tenth of the time of numba, which knows all of Python and
 NumPy, and needs no import of it.
@@ -20,7 +22,7 @@ import textwrap
 import threading
 from array import array
 from collections.abc import Callable, Iterator
-from ctypes import c_void_p
+from ctypes import c_void_p, cast
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +35,7 @@ from cpplan.runtime.atomic import write_bytes
 from cpplan.runtime.loop_cache import code_folder
 from cpplan.runtime.loop_compiler.kinds import (
     BOOL,
+    DRAWER,
     FLOAT,
     INT,
     WORD,
@@ -183,6 +186,9 @@ def _flatten(value: Any, key: list[object], words: list[int]) -> None:
     elif kind in _NUMBERS:
         key.append(kind)
         words.append(_word(value, _NUMBERS[kind]))
+    elif kind is np.random.Generator:
+        key.append(kind)
+        words.extend(_drawer_words(value))
     elif isinstance(value, tuple):
         key.append(kind)
         key.append(len(value))
@@ -190,6 +196,14 @@ def _flatten(value: Any, key: list[object], words: list[int]) -> None:
             _flatten(member, key, words)
     else:
         raise LoopError(f"compiled loops take no {kind.__name__}")
+
+
+def _drawer_words(generator: np.random.Generator) -> list[int]:
+    """Addresses of a generator's state and functions, in the order of :class:`Drawer`."""
+    drawer = generator.bit_generator.ctypes
+    functions = drawer.next_uint32, drawer.next_uint64, drawer.next_double
+    addresses = [cast(function, c_void_p).value or 0 for function in functions]
+    return [int(drawer.state_address), *addresses]
 
 
 def _word(value: Any, kind: Kind) -> int:
@@ -205,6 +219,8 @@ def _kind(value: Any) -> Kind:
     """Kind of an argument."""
     if isinstance(value, np.ndarray):
         return array_kind(value.dtype, value.ndim)
+    if isinstance(value, np.random.Generator):
+        return DRAWER
     if isinstance(value, tuple):
         return Group(tuple(map(_kind, value)), getattr(value, "_fields", ()))
     return _NUMBERS[type(value)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpplan.runtime.loop_compiler.draws import integers_text
 from cpplan.runtime.loop_compiler.kinds import NOTHING, Kind, LoopError, llvm_types, pointer
 from cpplan.runtime.loop_compiler.machine_code import ENTRY
+from cpplan.runtime.loop_compiler.numbers import DECLARED
 from cpplan.runtime.loop_compiler.translation import Translation, result_type
 
 if TYPE_CHECKING:
@@ -42,4 +44,4 @@ def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]
         lines.append(f"store i64 {word}, {pointer('i64')} %o{k}")
     body = "\n".join([*lines, "ret void"])
     entry = f"define void @{ENTRY}({pointer('i64')} %words) {{\n{body}\n}}"
-    return "\n\n".join([*translation.texts, entry]), returns
+    return "\n\n".join([*DECLARED, integers_text(), *translation.texts, entry]), returns

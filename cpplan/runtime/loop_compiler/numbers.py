@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 from cpplan.runtime.loop_compiler.blocks import Blocks
 from cpplan.runtime.loop_compiler.kinds import (
@@ -24,6 +25,12 @@ from cpplan.runtime.loop_compiler.kinds import (
 
 _BITS = {ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 _SUMS = {ast.Add: ("add", "fadd"), ast.Sub: ("sub", "fsub"), ast.Mult: ("mul", "fmul")}
+# What instructions call, from the C library.
+DECLARED = (
+    "declare double @llvm.pow.f64(double, double)",
+    "declare double @llvm.log.f64(double)",
+    "declare double @llvm.floor.f64(double)",
+)
 # Of signed and unsigned integers, and of floats.
 _ORDERS = {
     ast.Lt: ("slt", "ult", "olt"),
@@ -106,6 +113,8 @@ def operated(blocks: Blocks, operator: ast.operator, one: Value, other: Value) -
     if isinstance(kind, Array | Group):
         raise LoopError(f"no operator takes {described(kind)}")
     name = type(operator)
+    if name is ast.Pow:
+        return _power(blocks, one, other)
     if name is ast.Div:
         kind = FLOAT
     elif kind is BOOL and name not in _BITS:
@@ -127,6 +136,23 @@ def operated(blocks: Blocks, operator: ast.operator, one: Value, other: Value) -
     if name not in (ast.FloorDiv, ast.Mod):
         raise LoopError(f"compiled loops have no {name.__name__}")
     return Value(kind, (_divided(blocks, kind, a, b, remainder=name is ast.Mod),))
+
+
+def _power(blocks: Blocks, one: Value, other: Value) -> Value:
+    """Power of floats, as the C library finds it; integers are multiplied instead."""
+    if FLOAT not in (one.kind, other.kind):
+        raise LoopError("a power has a float as its base or its exponent")
+    a, b = (converted(blocks, value, FLOAT).parts[0] for value in (one, other))
+    return Value(FLOAT, (blocks.add(f"call double @llvm.pow.f64(double {a}, double {b})"),))
+
+
+def mathematical(blocks: Blocks, function: object, value: Value) -> Value:
+    """Result of ``math.log`` or ``math.floor``, as the C library finds it."""
+    number = converted(blocks, value, FLOAT).parts[0]
+    if function is math.log:
+        return Value(FLOAT, (blocks.add(f"call double @llvm.log.f64(double {number})"),))
+    below = blocks.add(f"call double @llvm.floor.f64(double {number})")
+    return cast(blocks, Value(FLOAT, (below,)), INT)
 
 
 def _divided(blocks: Blocks, kind: Kind, a: str, b: str, *, remainder: bool) -> str:

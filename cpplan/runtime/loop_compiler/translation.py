@@ -7,6 +7,7 @@ out later that it must hold more (an ``int`` that becomes a ``float``), the func
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cpplan.runtime.loop_compiler.blocks import Block, Blocks
+from cpplan.runtime.loop_compiler.draws import drawn
 from cpplan.runtime.loop_compiler.kinds import (
     BOOL,
+    DRAWER,
     FLOAT,
     INT,
     NOTHING,
@@ -39,6 +42,7 @@ from cpplan.runtime.loop_compiler.numbers import (
     constant,
     converted,
     extreme,
+    mathematical,
     operated,
     truth,
 )
@@ -344,6 +348,8 @@ class _Body:
             part = self._blocks.add(f"zext i1 {part} to i8")
         elif stored == "i32":
             part = self._blocks.add(f"trunc i64 {part} to i32")
+        elif stored == "float":
+            part = self._blocks.add(f"fptrunc double {part} to float")
         self._blocks.act(f"store {stored} {part}, {pointer(stored)} {place}")
 
     def _read(self, kind: Array, place: str) -> Value:
@@ -353,6 +359,8 @@ class _Body:
             part = self._blocks.add(f"icmp ne i8 {part}, 0")
         elif stored == "i32":
             part = self._blocks.add(f"sext i32 {part} to i64")
+        elif stored == "float":
+            part = self._blocks.add(f"fpext float {part} to double")
         return Value(kind.item, (part,))
 
     def _index(self, index: ast.expr) -> list[Value]:
@@ -511,6 +519,10 @@ class _Body:
         if node.keywords:
             raise LoopError("arguments of loops have no keywords")
         values = [self._value(argument) for argument in node.args]
+        if called is None and isinstance(node.func, ast.Attribute):
+            owner = self._value(node.func.value)
+            if owner.kind == DRAWER:
+                return drawn(blocks, owner, node.func.attr, values)
         if called is len:
             (whole,) = values
             if isinstance(whole.kind, Group):
@@ -523,6 +535,8 @@ class _Body:
         if called is abs:
             negative = operated(blocks, ast.Sub(), constant(0), values[0])
             return extreme(blocks, [values[0], negative], ast.Gt())
+        if called in (math.log, math.floor):
+            return mathematical(blocks, called, *values)
         if isinstance(called, type) and called in _CASTS:
             return cast(blocks, values[0], _CASTS[called])
         if not hasattr(called, "tree"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -232,7 +233,7 @@ later = "text"
         (mixes, (1,), "mixes takes 2 arguments"),
         (mixes, (1, "a"), "compiled loops take no str"),
         (mixes, (np.arange(4)[::2], 1), "compiled loops take contiguous arrays only"),
-        (mixes, (np.zeros(2, np.float32), 1), "compiled loops have no arrays of float32"),
+        (mixes, (np.zeros(2, np.float16), 1), "compiled loops have no arrays of float16"),
     ],
 )
 def test_what_loops_do_not_know_is_an_error(loop, arguments, message):
@@ -244,3 +245,50 @@ def test_errors_name_the_line():
     line = slices.first_line + 2
     with pytest.raises(LoopError, match=rf"test_language\.py, line {line}: "):
         slices(np.arange(3))
+
+
+@compiled_loop
+def draws(random, spans, found, weight):
+    total = 0.0
+    for k in range(len(spans)):
+        found[k] = random.integers(0, spans[k]) + random.integers(-5, 7)
+        total += random.random() ** HALF + math.log(1.0 - random.random())
+        weight[k] += math.floor(total)
+    return total, random.integers(0, 1)
+
+
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.MT19937, np.random.Philox])
+def test_generators_draw_the_numbers_that_numpy_draws(kind):
+    """Spans at which it takes other words, or refuses half of them."""
+    spans = np.array([1, 2, 3, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 3 * 2**61, 2**63 - 1] * 9)
+
+    def arguments():
+        return np.random.Generator(kind(5)), spans, spans.copy(), np.ones(len(spans), np.float32)
+
+    mine, pythons = arguments(), arguments()
+    assert draws(*mine) == draws.python(*pythons)
+    for one, same in zip(mine[1:], pythons[1:], strict=True):
+        assert np.array_equal(one, same)
+    assert mine[0].random() == pythons[0].random()
+
+
+@compiled_loop
+def unknown_draw(random):
+    return random.normal()
+
+
+@compiled_loop
+def whole_power(a):
+    return a**2
+
+
+@pytest.mark.parametrize(
+    ("loop", "argument", "message"),
+    [
+        (unknown_draw, np.random.default_rng(0), r"generators have random\(\) and integers"),
+        (whole_power, 3, "a power has a float"),
+    ],
+)
+def test_other_draws_and_powers_are_errors(loop, argument, message):
+    with pytest.raises(LoopError, match=message):
+        loop(argument)
