@@ -131,7 +131,7 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
     if count > _MANY:
-        compiled = (count > _VERY_MANY or "numba" in sys.modules) and _sweep_is_compiled()
+        compiled = (count > _VERY_MANY or "llvmlite" in sys.modules) and _sweep_is_compiled()
         apart = all_apart if compiled else apart_in_arrays
         if apart(rectangles, offset):
             return None
@@ -181,7 +181,12 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
     by_lower, by_upper = np.argsort(rectangles.lower), np.argsort(rectangles.upper)
     begins, rank = np.unique(begin, return_inverse=True)
     started, stopped = rectangles.lower[by_lower], rectangles.upper[by_upper]
-    return bool(sweep(started, rank[by_lower], stopped, rank[by_upper], begins, end[by_lower]))
+    leaves = 1 << max(0, len(begins) - 1).bit_length()
+    marked, end_at = np.zeros(2 * leaves, bool), np.empty(leaves, np.int64)
+    found = sweep(
+        started, rank[by_lower], stopped, rank[by_upper], begins, end[by_lower], marked, end_at
+    )
+    return bool(found)
 
 
 def _sweep_is_compiled() -> bool:

@@ -1,16 +1,15 @@
-"""Compiled ``written_runs.first_wrong``; imports numba. Shares no code with any planner."""
+"""Compiled ``written_runs.first_wrong``. Shares no code with any planner."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@njit(cache=True, nogil=True)
-def first_wrong(writes, begin, end, number):
+@compiled_loop
+def first_wrong(writes, begin, end, number, begins, numbers):
     """First check that fails, with the first address found wrong.
 
     ``(-1, -1)`` if there is none. Runs lie in two arrays, sorted by address: where each begins, and
@@ -21,27 +20,24 @@ def first_wrong(writes, begin, end, number):
     writes, begin, end, number
         Of every access, in order of time: True if it writes, its addresses (at least one), and the
         number that is written or must be found.
+    begins, numbers
+        Scratch: a row for every run; a write makes at most two more.
     """
-    begins, numbers = np.zeros(64, np.int64), np.zeros(64, np.int64)
-    count = 1
+    begins[0], numbers[0], count = 0, 0, 1
     for access in range(len(writes)):
         low, high = begin[access], end[access]
         if not writes[access]:
-            run = np.searchsorted(begins[:count], low, side="right") - 1
+            run = _first_from(begins, count, low + 1) - 1
             while run < count and begins[run] < high:
                 if numbers[run] != number[access]:
                     return access, max(low, begins[run])
                 run += 1
             continue
-        first = np.searchsorted(begins[:count], low)
-        after = np.searchsorted(begins[:count], high)
+        first, after = _first_from(begins, count, low), _first_from(begins, count, high)
         # The rest of the last run that is written over becomes a run of its own.
         rest = after == count or begins[after] != high
         number_of_rest = numbers[after - 1]
         grown = first + 1 + rest - after
-        if count + grown > len(begins):
-            begins = np.concatenate((begins, np.empty(count, np.int64)))
-            numbers = np.concatenate((numbers, np.empty(count, np.int64)))
         if grown > 0:
             for run in range(count - 1, after - 1, -1):
                 begins[run + grown], numbers[run + grown] = begins[run], numbers[run]
@@ -53,3 +49,16 @@ def first_wrong(writes, begin, end, number):
         if rest:
             begins[first + 1], numbers[first + 1] = high, number_of_rest
     return -1, -1
+
+
+@compiled_loop
+def _first_from(begins, count, address):
+    """First run that begins at an address or above; ``count`` if there is none."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if begins[middle] < address:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,16 +1,15 @@
-"""Compiled sweep over very many rectangles; imports numba. Shares no code with any planner."""
+"""Compiled sweep over very many rectangles. Shares no code with any planner."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@njit(cache=True, nogil=True)
-def sweep(lower, rank, upper, rank_of_ended, begins, ends):
+@compiled_loop
+def sweep(lower, rank, upper, rank_of_ended, begins, ends, marked, end_at):
     """True if no two rectangles have a byte in common at a step. O(n log n).
 
     The rectangles that are live are the marked leaves of a binary tree over all first addresses:
@@ -25,12 +24,11 @@ def sweep(lower, rank, upper, rank_of_ended, begins, ends):
         Step after the last and number of the first address of every rectangle, sorted by ``upper``.
     begins
         The first addresses, each once, ascending.
+    marked, end_at
+        Scratch: a flag for every node of the tree, none set, and a number for every leaf. Leaves
+        are as many as first addresses, or the next power of two.
     """
-    leaves = 1
-    while leaves < len(begins):
-        leaves *= 2
-    marked = np.zeros(2 * leaves, np.bool_)
-    end_at = np.zeros(leaves, np.int64)
+    leaves = len(end_at)
     ended = 0
     for new in range(len(lower)):
         while upper[ended] <= lower[new]:

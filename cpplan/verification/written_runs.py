@@ -111,9 +111,10 @@ def first_wrong_compiled(
     """First check that fails, as :func:`first_wrong` finds it; compiled."""
     from cpplan.verification import runs_kernel
 
-    # Other strides would be other types, for which the loop would be compiled anew.
     columns = map(np.ascontiguousarray, (writes, begin, end, number))
-    access, wrong = runs_kernel.first_wrong(*columns)
+    most = 1 + 2 * int(np.count_nonzero(writes))
+    runs = np.empty(most, np.int64), np.empty(most, np.int64)
+    access, wrong = runs_kernel.first_wrong(*columns, *runs)
     return None if access < 0 else (int(access), int(wrong))
 
 

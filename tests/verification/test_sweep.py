@@ -62,7 +62,7 @@ def test_nothing_is_compiled_to_check_a_packing(monkeypatch):
 def test_compiler_is_not_imported_to_check_a_hundred_thousand(monkeypatch):
     """To import it takes longer than the check."""
     monkeypatch.setattr(rectangles, "_sweep_is_compiled", None)
-    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.delitem(sys.modules, "llvmlite", raising=False)
     filled = cut_gaps(random_lifespans(3000, seed=0))
     assert find_overlap(filled, np.arange(3000) * 2**40) is None
 

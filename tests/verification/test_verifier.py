@@ -274,7 +274,7 @@ def test_checkers_load_no_planner() -> None:
         " order=('f',), cost=1, base_cost=1, inputs=('x',), outputs=('y',))\n"
         "verify(g, p); simulate(g, p)\n"
         "print(*sorted(m for m in sys.modules if m.split('.')[0] in"
-        " ('cpplan', 'formulations', 'ortools', 'pandas', 'networkx', 'onnx', 'numba')))"
+        " ('cpplan', 'formulations', 'ortools', 'pandas', 'networkx', 'onnx', 'llvmlite')))"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

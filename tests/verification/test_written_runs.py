@@ -34,7 +34,7 @@ def test_runs_know_what_an_array_of_bytes_does(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_compiled_loop_finds_what_an_array_of_bytes_does(seed):
-    """Hundreds of runs: the arrays of the loop grow beyond where they start.
+    """Hundreds of runs at once.
 
     The checks ask for what is there, but for one: of a byte, or of many.
     """

@@ -11,7 +11,6 @@ from cpplan.runtime.loop_compiler.kinds import (
     FLOAT,
     INT,
     WORD,
-    Array,
     Group,
     Kind,
     LoopError,
@@ -110,7 +109,7 @@ def truth(blocks: Blocks, value: Value) -> Value:
 def operated(blocks: Blocks, operator: ast.operator, one: Value, other: Value) -> Value:
     """Result of an operator, as Python and NumPy define it."""
     kind = joined(one.kind, other.kind)
-    if isinstance(kind, Array | Group):
+    if not isinstance(kind, Number):
         raise LoopError(f"no operator takes {described(kind)}")
     name = type(operator)
     if name is ast.Pow:

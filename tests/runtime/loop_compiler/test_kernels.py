@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
 from cpplan.ordering import loops as ordering_loops
 from cpplan.packing import loops as packing_loops
 from cpplan.runtime.loop_compiler.loop import CompiledLoop
+from cpplan.verification import loops as verification_loops
 
-GROUPS = (*packing_loops.LOOPS, *ordering_loops.LOOPS)
+GROUPS = (*packing_loops.LOOPS, *ordering_loops.LOOPS, *verification_loops.LOOPS)
 
 
 class FromZero(np.ndarray):
@@ -32,6 +35,8 @@ def refuse_negative(index) -> None:
 def copied(value):
     if isinstance(value, np.ndarray):
         return value.copy().view(FromZero)
+    if isinstance(value, np.random.Generator):
+        return deepcopy(value)
     if isinstance(value, tuple):
         members = map(copied, value)
         return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
@@ -42,6 +47,8 @@ def assert_same(one, other) -> None:
     if isinstance(one, tuple):
         for a, b in zip(one, other, strict=True):
             assert_same(a, b)
+    elif isinstance(one, np.random.Generator):
+        assert str(one.bit_generator.state) == str(other.bit_generator.state)
     else:
         assert np.array_equal(one, other)
 
