@@ -1,18 +1,44 @@
-"""The compiled loop that runs a region depth first; imports numba, so import it only to search."""
+"""The compiled loop that runs a region depth first."""
 
 # Arrays are described in ``run_cascade``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
+
+from cpplan.model.problem import Ints
+from cpplan.runtime.loop_compiler import compiled_loop
+from cpplan.splitting.problem import Floats
 
 WHOLE = -1
 
 
-@njit(cache=True)
-def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events):
+class Scratch(NamedTuple):
+    """Space for a run: rows for ops, for tensors, and for one op more than there are.
+
+    Attributes
+    ----------
+    done
+        Steps run of each op.
+    made, freed
+        Positions of each tensor that are made, and that are free again.
+    weight
+        Bytes of one position of each tensor.
+    stack, until
+        Calls under way.
+    """
+
+    done: Ints
+    made: Ints
+    freed: Ints
+    weight: Floats
+    stack: Ints
+    until: Ints
+
+
+@compiled_loop
+def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events, scratch):
     """Run the ops of a region in pieces along one axis, each as late as its readers allow.
 
     Parameters
@@ -37,6 +63,8 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events):
         it accesses, and 1 if it stays to the strip's end. All is run once for each strip.
     events
         Receives ``(strip, op, start, stop)`` of every piece as far as it has rows.
+    scratch
+        A :class:`Scratch`.
 
     Returns
     -------
@@ -50,21 +78,14 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events):
     step, longest = sizes
     base, nbytes, keeps = strips
     steps, several = len(extent), len(length)
-    # Steps run of each op, positions of each tensor that are made and that are free again.
-    done = np.empty(steps, np.int64)
-    made = np.empty(several, np.int64)
-    freed = np.empty(several, np.int64)
-    # Bytes of one position of each tensor.
-    weight = np.empty(several, np.float64)
-    # Calls under way.
-    stack = np.empty(steps + 1, np.int64)
-    until = np.empty(steps + 1, np.int64)
+    done, made, freed, weight, stack, until = scratch
     most, count = 0.0, 0
     for strip in range(len(base)):
         kept = keeps[strip]
-        done[:] = 0
-        freed[:] = 0
+        for k in range(steps):
+            done[k] = 0
         for m in range(several):
+            freed[m] = 0
             weight[m] = nbytes[strip, m] / length[m]
             made[m] = length[m] if writer[m] < 0 else 0
         live = 0.0

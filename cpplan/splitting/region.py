@@ -365,14 +365,20 @@ class _Cascade:
 
     def run(self, style: Style, strips: Strips, runs: list[Run] | None) -> Estimate:
         """Bytes and work, strip by strip."""
-        from cpplan.splitting.cascade_kernel import run_cascade
+        from cpplan.splitting.cascade_kernel import Scratch, run_cascade
 
         region, of_each = self._region, strips.steps
         room = 0 if runs is None else len(strips.base) * (sum(self._extent) + 1)
         events = np.zeros((room, 4), np.int64)
+        ops, tensors = len(self._extent), len(region.storages)
+        scratch = Scratch(
+            *(np.empty(length, np.int64) for length in (ops, tensors, tensors)),
+            np.empty(tensors),
+            *(np.empty(ops + 1, np.int64) for _ in range(2)),
+        )
         peak, pieces = run_cascade(
             self._ops, self._reads, self._tensors, self._tables, self._sinks,
-            (style.step, style.longest), (strips.base, strips.weight, strips.kept), events,
+            (style.step, style.longest), (strips.base, strips.weight, strips.kept), events, scratch,
         )  # fmt: skip
         if runs is not None:
             runs.extend(

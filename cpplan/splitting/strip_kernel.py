@@ -1,16 +1,15 @@
-"""Compiled loops that divide a region into strips; imports numba, so import it only to search."""
+"""Compiled loops that divide a region into strips."""
 
 # Arrays are described in each function; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@njit(cache=True)
-def divide(extents, edges, tables, steps):
+@compiled_loop
+def divide(extents, edges, tables, steps, whole):
     """Write the steps of each op in each strip, and return 0 if it cannot be divided so.
 
     Parameters
@@ -25,11 +24,12 @@ def divide(extents, edges, tables, steps):
         ``(low, high)``: intervals of the windows.
     steps
         Receives the steps, shape ``(ops, count, 2)``.
+    whole
+        Scratch: a flag for each op.
     """
     start, user, window, made = edges
     low, high = tables
-    count = steps.shape[1]
-    whole = np.zeros(len(extents), np.bool_)
+    count = len(steps[0])
     for k in range(len(extents) - 1, -1, -1):
         n, here = extents[k], steps[k]
         first, last = start[k, 0], start[k, 1]
@@ -39,18 +39,17 @@ def divide(extents, edges, tables, steps):
             for strip in range(count):
                 here[strip, 0], here[strip, 1] = strip * n // count, (strip + 1) * n // count
         else:
-            here[:, 0], here[:, 1] = n, 0
+            _fill(here, n, 0)
             for e in range(first, last):
                 if whole[user[e]]:
-                    here[:, 0], here[:, 1] = 0, n
+                    _fill(here, 0, n)
                     break
                 for strip in range(count):
                     begin = low[window[e] + steps[user[e], strip, 0]]
                     end = high[window[e] + steps[user[e], strip, 1] - 1]
                     if made[e] >= 0:
-                        own = slice(made[e], made[e] + n)
-                        begin = np.searchsorted(high[own], begin, side="right")
-                        end = np.searchsorted(low[own], end, side="left")
+                        begin = _below(high, made[e], n, begin + 1)
+                        end = _below(low, made[e], n, end)
                     if begin < end:
                         here[strip, 0] = min(here[strip, 0], begin)
                         here[strip, 1] = max(here[strip, 1], end)
@@ -69,14 +68,36 @@ def divide(extents, edges, tables, steps):
     return 1
 
 
-@njit(cache=True)
+@compiled_loop
 def is_whole(here, extent):
     """True if an op runs whole in all strips, so that it is not cut and reads all there is."""
-    return here[:, 0].max() == 0 and here[:, 1].min() == extent
+    for strip in range(len(here)):
+        if here[strip, 0] != 0 or here[strip, 1] != extent:
+            return False
+    return True
 
 
-@njit(cache=True)
-def share(storages, accesses, tables, extents, steps, base, weight, kept):
+@compiled_loop
+def _fill(here, begin, end):
+    for strip in range(len(here)):
+        here[strip, 0], here[strip, 1] = begin, end
+
+
+@compiled_loop
+def _below(values, start, count, bound):
+    """Number of values below a bound, of ``count`` ascending ones."""
+    low, high = start, start + count
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low - start
+
+
+@compiled_loop
+def share(storages, accesses, tables, extents, steps, base, weight, kept, scratch):
     """Write the bytes that strips leave alone, those of each storage, and 1 if they stay.
 
     Parameters
@@ -91,12 +112,14 @@ def share(storages, accesses, tables, extents, steps, base, weight, kept):
         As in :func:`divide`; ``steps`` may be of no op if all positions are 0.
     base, weight, kept
         Receive the bytes, shapes ``(count,)`` and ``(count, storages)``.
+    scratch
+        Two numbers for each strip, shape ``(2, count)``.
     """
     size, stays, writer, positions = storages
     start, user, window = accesses
     low, high = tables
     count = len(base)
-    first, last = np.empty(count, np.int64), np.empty(count, np.int64)
+    first, last = scratch
     for m in range(len(size)):
         nbytes, extent, given = size[m], positions[m], writer[m] < 0
         if nbytes == 0:
@@ -106,7 +129,8 @@ def share(storages, accesses, tables, extents, steps, base, weight, kept):
         for e in range(start[m], start[m + 1]):
             k = user[e]
             if given and is_whole(steps[k], extents[k]):
-                first[:], last[:] = 0, extent
+                for strip in range(count):
+                    first[strip], last[strip] = 0, extent
                 break
             for strip in range(count):
                 first[strip] = min(first[strip], low[window[e] + steps[k, strip, 0]])

@@ -90,7 +90,7 @@ class StripMaker:
         steps = np.zeros((ops, count, 2), np.int64)
         cost = float(self._costs.sum())
         if self._family is not None:
-            if not divide(self._extents, self._edges, self._tables, steps):
+            if not divide(self._extents, self._edges, self._tables, steps, np.zeros(ops, bool)):
                 return None
             runs = (steps[:, :, 1] - steps[:, :, 0]).sum(axis=1)
             if np.any(self._once & (runs > self._extents)):
@@ -101,8 +101,9 @@ class StripMaker:
         weight = np.zeros((count, several))
         kept = np.zeros((count, several), np.int64)
         share(
-            self._storages, self._accesses, self._tables, self._extents, steps, base, weight, kept
-        )
+            self._storages, self._accesses, self._tables, self._extents, steps, base, weight, kept,
+            np.empty((2, count), np.int64),
+        )  # fmt: skip
         return Strips(None if self._family is None else steps, base, weight, kept, cost)
 
     def _find_edges(self, tables: _Tables) -> tuple[Ints, Ints, Ints, Ints]:

@@ -10,9 +10,15 @@ import pytest
 from cpplan.ordering import loops as ordering_loops
 from cpplan.packing import loops as packing_loops
 from cpplan.runtime.loop_compiler.loop import CompiledLoop
+from cpplan.splitting import loops as splitting_loops
 from cpplan.verification import loops as verification_loops
 
-GROUPS = (*packing_loops.LOOPS, *ordering_loops.LOOPS, *verification_loops.LOOPS)
+GROUPS = (
+    *packing_loops.LOOPS,
+    *ordering_loops.LOOPS,
+    *verification_loops.LOOPS,
+    *splitting_loops.LOOPS,
+)
 
 
 class FromZero(np.ndarray):
