@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.remat.heuristics.eviction_kernel import run_evicting, scratch_for
 from cpplan.remat.loops import EVICTION
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import FlatProblem, flatten
@@ -117,6 +118,7 @@ class Evictions:
     def __init__(self, problem: RematProblem):
         self._flat: FlatProblem = flatten(problem)
         self._buffer = np.empty(LONGEST * len(problem) + 16, np.int64)
+        self._scratch = scratch_for(self._flat)
 
     def run(
         self,
@@ -132,12 +134,10 @@ class Evictions:
         """
         if not prepare(EVICTION, deadline):
             raise TimeUpError
-        from cpplan.remat.heuristics.eviction_kernel import run_evicting
-
         units: Ints = np.fromiter(order, np.int64)
         powers = np.array(rule, np.float64)
         if factor is None:
             factor = np.ones(len(self._flat.size))
-        length = run_evicting(self._flat, units, limit, powers, factor, self._buffer)
+        length = run_evicting(self._flat, units, limit, powers, factor, self._buffer, self._scratch)
         deadline.spend((max(length, 0) + len(units)) * len(self._flat.size) / _RATE)
         return None if length < 0 else tuple(self._buffer[:length].tolist())

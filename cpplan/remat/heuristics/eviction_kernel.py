@@ -1,16 +1,73 @@
-"""The compiled loop of greedy eviction; imports numba, so import it only to search."""
+"""The compiled loop of greedy eviction."""
 
 # Arrays are described in ``run_evicting``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.remat.search.flat_problem import FlatProblem
+from cpplan.runtime.loop_compiler import compiled_loop
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
-def run_evicting(flat, order, limit, rule, factor, found):
+class Scratch(NamedTuple):
+    """Space for a run, and what it has come to.
+
+    Attributes
+    ----------
+    use_start, uses
+        For every storage, the positions in the order of the units that read it, ascending.
+    cursor
+        Of every storage, the first of its uses that is still to come.
+    live, gone, sure, wanted
+        Flags of every storage: live, lost for good, can be computed again, and is needed later.
+    pinned, accessed
+        Of every storage, how many units that wait read it, and the last position that accessed it.
+    done, again
+        Of every unit, true once it has run, and the cost to run it again with what that needs.
+    stack
+        Units that wait for their inputs, each for the next.
+    """
+
+    use_start: Ints
+    uses: Ints
+    cursor: Ints
+    live: Flags
+    gone: Flags
+    sure: Flags
+    wanted: Flags
+    pinned: Ints
+    accessed: Ints
+    done: Flags
+    again: Floats
+    stack: Ints
+
+
+def scratch_for(flat: FlatProblem) -> Scratch:
+    """Space for runs on one problem, one after another."""
+    units, storages = len(flat.extra), len(flat.size)
+    return Scratch(
+        np.empty(storages + 1, np.int64),
+        np.empty(len(flat.reads), np.int64),
+        np.empty(storages, np.int64),
+        *(np.empty(storages, bool) for _ in range(4)),
+        *(np.empty(storages, np.int64) for _ in range(2)),
+        np.empty(units, bool),
+        np.empty(units, np.float64),
+        np.empty(units + 1, np.int64),
+    )
+
+
+@compiled_loop
+def run_evicting(flat, order, limit, rule, factor, found, scratch):
     """Run the units in order, free values to stay within the limit, and compute them on demand.
 
     Parameters
@@ -27,6 +84,8 @@ def run_evicting(flat, order, limit, rule, factor, found):
         Factor of the score of every storage.
     found
         Filled with the schedule.
+    scratch
+        A :class:`Scratch`.
 
     Returns
     -------
@@ -34,26 +93,21 @@ def run_evicting(flat, order, limit, rule, factor, found):
     free, the schedule exceeds the limit; the caller checks.
     """
     units, storages = len(flat.extra), len(flat.size)
-    position = np.empty(units, np.int64)
-    for k in range(units):
-        position[order[k]] = k
-    use_start, uses = _uses(flat, order)
-    cursor = use_start[:-1].copy()
-    live = flat.present.copy()
+    live, sure, done, again = scratch.live, scratch.sure, scratch.done, scratch.again
+    accessed, pinned, stack, cursor = (
+        scratch.accessed, scratch.pinned, scratch.stack, scratch.cursor,
+    )  # fmt: skip
+    _find_uses(flat, order, scratch)
     held = flat.base
     for s in range(storages):
+        cursor[s], live[s] = scratch.use_start[s], flat.present[s]
+        accessed[s], pinned[s] = 0, 0
+        scratch.gone[s], sure[s], scratch.wanted[s] = False, False, False
         if live[s]:
             held += flat.size[s]
-    done = np.zeros(units, np.bool_)
-    accessed = np.zeros(storages, np.int64)
-    pinned = np.zeros(storages, np.int64)
-    gone = np.zeros(storages, np.bool_)
-    sure = np.zeros(storages, np.bool_)
-    _recoverable(flat, live, done, gone, sure)
-    again = np.zeros(units, np.float64)
-    wanted = np.zeros(storages, np.bool_)
-    stack = np.empty(units + 1, np.int64)
-    state = (live, pinned, sure, done, again, accessed, uses, use_start, cursor, wanted)
+    for unit in range(units):
+        done[unit], again[unit] = False, 0.0
+    _recoverable(flat, live, done, scratch.gone, sure)
     length = 0
     for k in range(units + storages):
         # After the last unit: what is kept and was freed.
@@ -88,14 +142,14 @@ def run_evicting(flat, order, limit, rule, factor, found):
             if held + need > limit:
                 _costs_again(flat, live, done, again)
             while held + need > limit:
-                s = _victim(state, flat, rule, factor, unit, now, length, units)
+                s = _victim(scratch, flat, rule, factor, unit, now, length, units)
                 if s < 0:
                     break
                 live[s] = False
                 held -= flat.size[s]
                 if not sure[s]:
-                    gone[s] = True
-                    _recoverable(flat, live, done, gone, sure)
+                    scratch.gone[s] = True
+                    _recoverable(flat, live, done, scratch.gone, sure)
                 _costs_again(flat, live, done, again)
             if length == len(found):
                 return -1
@@ -118,31 +172,31 @@ def run_evicting(flat, order, limit, rule, factor, found):
     return length
 
 
-@njit(cache=True)
-def _uses(flat, order):
-    """For every storage, the positions in the order of the units that read it, ascending."""
-    start = np.zeros(len(flat.size) + 1, np.int64)
+@compiled_loop
+def _find_uses(flat, order, scratch):
+    """Set the uses of every storage; leaves ``cursor`` at their ends."""
+    start, cursor = scratch.use_start, scratch.cursor
+    for s in range(len(start)):
+        start[s] = 0
     for s in flat.reads:
         start[s + 1] += 1
     for s in range(len(flat.size)):
         start[s + 1] += start[s]
-    uses = np.empty(len(flat.reads), np.int64)
-    cursor = start[:-1].copy()
+        cursor[s] = start[s]
     for k in range(len(order)):
         for t in range(flat.read_start[order[k]], flat.read_start[order[k] + 1]):
             s = flat.reads[t]
-            uses[cursor[s]] = k
+            scratch.uses[cursor[s]] = k
             cursor[s] += 1
-    return start, uses
 
 
-@njit(cache=True)
+@compiled_loop
 def _pin(flat, unit, pinned, by):
     for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
         pinned[flat.reads[t]] += by
 
 
-@njit(cache=True)
+@compiled_loop
 def _recoverable(flat, live, done, gone, sure):
     """Mark in ``sure`` the storages that can be computed again, in ``gone`` those lost for good."""
     for unit in flat.topological:
@@ -158,7 +212,7 @@ def _recoverable(flat, live, done, gone, sure):
             sure[s] = now
 
 
-@njit(cache=True)
+@compiled_loop
 def _costs_again(flat, live, done, again):
     """Set ``again``: cost of each unit's rerun with the freed values it needs, at most all."""
     most = 0.0
@@ -174,14 +228,16 @@ def _costs_again(flat, live, done, again):
             again[unit] = min(cost, most)
 
 
-@njit(cache=True)
-def _victim(state, flat, rule, factor, unit, now, length, order_length):
+@compiled_loop
+def _victim(scratch, flat, rule, factor, unit, now, length, order_length):
     """The storage to free next, by the largest score, or -1 if none may be freed.
 
     Storages pinned by units that are waiting for their inputs, and those that cannot be computed
     again, are freed only if there is no other.
     """
-    live, pinned, sure, done, again, accessed, uses, use_start, cursor, wanted = state
+    live, pinned, sure, done = scratch.live, scratch.pinned, scratch.sure, scratch.done
+    again, accessed, uses = scratch.again, scratch.accessed, scratch.uses
+    use_start, cursor, wanted = scratch.use_start, scratch.cursor, scratch.wanted
     best, best_class, best_score = -1, 3, -1.0
     for s in range(len(flat.size)):
         if not live[s] or flat.in_parts[s]:
@@ -220,7 +276,7 @@ def _victim(state, flat, rule, factor, unit, now, length, order_length):
     return best
 
 
-@njit(cache=True)
+@compiled_loop
 def _holds(flat, unit, storage):
     """True if the unit reads or writes the storage."""
     for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
@@ -232,7 +288,7 @@ def _holds(flat, unit, storage):
     return False
 
 
-@njit(cache=True)
+@compiled_loop
 def _needed(flat, live, done, cursor, use_start, wanted, storage):
     """True if a freed value that is used later can be computed only with this storage."""
     for s in range(len(wanted)):

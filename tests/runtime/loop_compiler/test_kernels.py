@@ -9,6 +9,7 @@ import pytest
 
 from cpplan.ordering import loops as ordering_loops
 from cpplan.packing import loops as packing_loops
+from cpplan.remat import loops as remat_loops
 from cpplan.runtime.loop_compiler.loop import CompiledLoop
 from cpplan.splitting import loops as splitting_loops
 from cpplan.verification import loops as verification_loops
@@ -18,6 +19,7 @@ GROUPS = (
     *ordering_loops.LOOPS,
     *verification_loops.LOOPS,
     *splitting_loops.LOOPS,
+    *remat_loops.LOOPS,
 )
 
 
