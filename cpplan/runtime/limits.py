@@ -21,8 +21,10 @@ MOST_DOTS = 250
 MOST_DOTS_IN_ALL = 50_000
 
 
-def read_unpacked(stream: IO[bytes] | GzipFile, what: str) -> bytes:
+def read_unpacked(stream: IO[bytes] | GzipFile, what: str, *, stored: int = 0) -> bytes:
     """Unpacked bytes of a stream, if they are within the limit.
+
+    A file that stores bytes as they are may have so many more.
 
     Raises
     ------
@@ -35,7 +37,7 @@ def read_unpacked(stream: IO[bytes] | GzipFile, what: str) -> bytes:
     >>> read_unpacked(BytesIO(b"{}"), "model.json")
     b'{}'
     """
-    data = stream.read(MOST_UNPACKED + 1)
-    if len(data) > MOST_UNPACKED:
+    data = stream.read(MOST_UNPACKED + stored + 1)
+    if len(data) > MOST_UNPACKED + stored:
         raise InputError(f"{what} unpacks to more than {MOST_UNPACKED >> 20} MiB")
     return data

@@ -10,6 +10,9 @@ torch evaluates some strings of the JSON, it is checked first (see
 from __future__ import annotations
 
 import json
+import math
+import os
+import reprlib
 import zipfile
 from collections.abc import Mapping
 from os import PathLike
@@ -26,6 +29,7 @@ from torch.export import ExportedProgram
 
 from cpplan.io.torch.archive_check import TRUSTED, check_program
 from cpplan.model.errors import InputError
+from cpplan.model.tensor import LIMIT
 from cpplan.runtime.limits import read_unpacked
 
 _PROGRAM = "models/model.json"
@@ -37,13 +41,17 @@ _PAYLOADS = {
 }
 
 
-def read_archive(path: str | PathLike[str], *, data: bool = False) -> ExportedProgram:
+def read_archive(
+    path: str | PathLike[str], *, data: bool = False, drawn: bool = False
+) -> ExportedProgram:
     """The exported program of a ``.pt2`` archive, without samples of its inputs.
 
     Parameters
     ----------
     data
         Read the values of weights and constants too, which else have no data.
+    drawn
+        Values may be missing, since they are drawn at random.
 
     Raises
     ------
@@ -55,7 +63,7 @@ def read_archive(path: str | PathLike[str], *, data: bool = False) -> ExportedPr
         raise InputError("not an exported program, or cut short: expected a .pt2 archive")
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _Members(archive, data)
+            members = _Members(archive, data, drawn=drawn, stored=os.path.getsize(path))
             values = members.read_json(_PROGRAM)
             program = _dict_to_dataclass(schema.ExportedProgram, values)
             check_program(program)
@@ -69,8 +77,10 @@ def read_archive(path: str | PathLike[str], *, data: bool = False) -> ExportedPr
 class _Members:
     """The members of an archive, by their names within its one folder."""
 
-    def __init__(self, archive: zipfile.ZipFile, data: bool):
-        self._archive, self._data = archive, data
+    def __init__(self, archive: zipfile.ZipFile, data: bool, *, drawn: bool, stored: int):
+        self._archive, self._data, self._drawn = archive, data, drawn
+        # Of all members together, those read twice or lying over one another too.
+        self._stored = stored
         self._infos: dict[str, zipfile.ZipInfo] = {}
         names = archive.namelist()
         if _OLDER in names:
@@ -83,8 +93,11 @@ class _Members:
             raise InputError("not an exported program: expected archive_format in the archive")
         for info in archive.infolist():
             folder, _, name = info.filename.partition("/")
-            if folder == root:
-                self._infos[name] = info
+            if folder != root:
+                continue
+            if name in self._infos:
+                raise InputError(f"two members are named {reprlib.repr(name)}: expected one")
+            self._infos[name] = info
         for name, expected in {"archive_format": b"pt2", "archive_version": b"0"}.items():
             if (found := self._read(name)) != expected:
                 raise InputError(f"{name} is {found[:20]!r}: expected {expected.decode()!r}")
@@ -132,24 +145,37 @@ class _Members:
         if 0 not in sizes:
             reach = offset + 1 + sum((e - 1) * s for e, s in zip(sizes, strides, strict=True))
         if path not in storages:
-            dtype, nbytes = (
-                deserialize_scalar_type(meta.get("dtype")),
-                self._size(f"{folder}/{path}"),
-            )
+            dtype, nbytes = _dtype(meta.get("dtype"), where), self._size(f"{folder}/{path}")
+            # Exported without values, a tensor's member is empty.
             count = nbytes // dtype.itemsize if nbytes else reach
+            if count * dtype.itemsize >= LIMIT:
+                raise InputError(f"{where}: expected less than 2**62 bytes")
             if self._data and nbytes:
                 raw = bytearray(self._read(f"{folder}/{path}"))
+                if len(raw) < dtype.itemsize * max(1, count):
+                    raise InputError(f"{where} has {len(raw)} B in {path}: expected {nbytes}")
                 storages[path] = torch.frombuffer(raw, dtype=dtype, count=count)
             else:
-                device = "cpu" if self._data else "meta"
-                storages[path] = torch.empty((count,), dtype=dtype, device=device)
+                storages[path] = self._without_values(where, count, dtype)
         storage = storages[path]
         if reach > storage.numel():
             raise InputError(f"{where} ends after element {reach} of {storage.numel()} in {path}")
+        if math.prod(sizes) * storage.itemsize >= LIMIT:
+            raise InputError(f"{where}: expected sizes of less than 2**62 bytes")
         tensor = storage.as_strided(sizes, strides, offset)
         if not entry.get("is_param"):
             return tensor
         return torch.nn.Parameter(tensor, requires_grad=bool(meta.get("requires_grad")))
+
+    def _without_values(self, where: str, count: int, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor whose values the archive does not have, or that nobody asks for."""
+        size = count * dtype.itemsize
+        if self._data and size and not self._drawn:
+            raise InputError(f"{where} has no values in the archive: expected {size} B")
+        try:
+            return torch.empty((count,), dtype=dtype, device="cpu" if self._data else "meta")
+        except RuntimeError as error:
+            raise InputError(f"{where} takes {size} B, more than there are") from error
 
     def _size(self, name: str) -> int:
         """Bytes of a member, by the archive's own list."""
@@ -161,9 +187,19 @@ class _Members:
         self._size(name)
         try:
             with self._archive.open(self._infos[name]) as stream:
-                return read_unpacked(stream, name)
+                data = read_unpacked(stream, name, stored=self._stored)
+            self._stored -= len(data)
+            return data
         except RuntimeError as error:  # encrypted
             raise InputError(f"{name} cannot be read: {error}") from error
+
+
+def _dtype(number: Any, where: str) -> torch.dtype:
+    """The element type of this number in an archive."""
+    try:
+        return deserialize_scalar_type(number)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{where}: dtype {reprlib.repr(number)} is not understood") from error
 
 
 def _numbers(values: Any, where: str) -> list[int]:

@@ -88,7 +88,7 @@ class TorchRun:
             if isinstance(model, (str, PathLike)):
                 name = name_of_file(model)
                 with reading_archive():
-                    source = read_archive(model, data=True)
+                    source = read_archive(model, data=True, drawn=weights == "random")
             self._traced = open_source(source, dims)
             translation = translate(self._traced, name or self._traced.name)
         self.graph, self._nodes, self._names = (

@@ -293,6 +293,114 @@ def test_archives_that_unpack_to_much_are_refused(members, tmp_path, monkeypatch
         cpplan.load(tmp_path / "net.pt2")
 
 
+def test_two_members_of_one_name_are_refused(members, tmp_path):
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"net/{name}", data)
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr(f"net/{PROGRAM}", members[PROGRAM])
+    with pytest.raises(InputError, match=r"net\.pt2: two members are named 'models/model\.json'"):
+        cpplan.load(tmp_path / "net.pt2")
+
+
+def test_members_are_never_unpacked_to_files(saved, members, tmp_path):
+    outside = {"../up", "/up", "net/../../up", "..\\up", "C:\\up"}
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"net/{name}", data)
+        for name in outside:
+            archive.writestr(name, b"up")
+    assert cpplan.load(tmp_path / "net.pt2").ops == saved[1].ops
+    assert [path.name for path in tmp_path.iterdir()] == ["net.pt2"]
+    # Nor is one that a weight names as its own.
+    entry = json.loads(members[WEIGHTS])["config"]["shift"]["path_name"]
+    members[WEIGHTS] = members[WEIGHTS].replace(entry.encode(), b"../../../up")
+    with pytest.raises(
+        InputError, match=r"there is no data/weights/\.\./\.\./\.\./up in the archive"
+    ):
+        cpplan.load(write(tmp_path / "net.pt2", members))
+
+
+@pytest.fixture
+def layer():
+    """Members of the archive of one layer, which can be executed."""
+    stream = io.BytesIO()
+    torch.export.save(export(torch.nn.Linear(4, 4), (torch.ones(3, 4),)), stream)
+    with zipfile.ZipFile(stream) as archive:
+        return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+
+def big_weights(path, members, size):
+    """An archive whose weights are zeros, so many bytes each, that are few in the file."""
+    config = json.loads(members[WEIGHTS])["config"]
+    large = {f"data/weights/{entry['path_name']}" for entry in config.values()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"net/{name}", bytes(size) if name in large else data)
+    return len(large)
+
+
+def test_weights_that_unpack_to_much_together_are_refused(layer, tmp_path, monkeypatch):
+    path = tmp_path / "net.pt2"
+    count = big_weights(path, layer, 1 << 20)
+    assert count == 2
+    plan = cpplan.solve(cpplan.load(path))  # without their values
+    cpplan.execute(path, plan)
+    # More than either, and less than both.
+    monkeypatch.setattr(limits, "MOST_UNPACKED", 0)
+    stored = path.stat().st_size
+    monkeypatch.setattr("os.path.getsize", lambda _: stored + (3 << 19))
+    with pytest.raises(InputError, match=r"net\.pt2: data/weights/weight_1 unpacks to more than"):
+        cpplan.execute(path, plan)
+
+
+@pytest.mark.parametrize("size", [0, 8, 1 << 33, (1 << 62) - 1, (1 << 63) + 4])
+def test_members_that_are_not_as_long_as_listed_are_refused(layer, tmp_path, size, capsys):
+    """The archive's list may say any size: so much is not allocated."""
+    path, plan = tmp_path / "net.pt2", tmp_path / "plan.json"
+    cpplan.solve(cpplan.load(write(path, layer))).save(plan)
+    assert main(["verify", str(path), str(plan), "--execute"]) == 0
+    capsys.readouterr()
+    entry = json.loads(layer[WEIGHTS])["config"]["weight"]["path_name"]
+    name = f"net/data/weights/{entry}"
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+        data = {info.filename: archive.read(info) for info in infos}
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, content in data.items():
+            archive.writestr(each, content)
+        archive.getinfo(name).file_size = size
+    for command in (["plan", str(path), "-q"], ["verify", str(path), str(plan), "--execute"]):
+        code = main(command)
+        printed = capsys.readouterr().err.strip()
+        # Planning does not look at values, so that only a list of too few is wrong to it.
+        assert code == (2 if command[0] == "verify" or size == 8 or size >= 1 << 62 else 0)
+        assert "\n" not in printed
+        assert len(printed) < 400
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("sizes", [{"as_int": 1 << 60}, {"as_int": 1 << 60}], "sizes of less than"),
+        ("sizes", [{"as_int": 1 << 62}], "ends after element"),
+        ("dtype", 999, "dtype 999 is not understood"),
+        ("dtype", [7], r"dtype \[7\] is not understood"),
+        ("storage_offset", {"as_int": 1 << 62}, "ends after element"),
+    ],
+)
+def test_weights_of_impossible_shapes_are_refused(members, tmp_path, field, value, said):
+    def edit(values):
+        meta = values["config"]["shift"]["tensor_meta"]
+        meta[field] = value
+        if field == "sizes":
+            meta["strides"] = [{"as_int": 0 if len(value) > 1 else 1} for _ in value]
+
+    members[WEIGHTS] = edited(members[WEIGHTS], edit)
+    with pytest.raises(InputError, match=rf"net\.pt2: data/weights: 'shift'.*{said}"):
+        cpplan.load(write(tmp_path / "net.pt2", members))
+
+
 @pytest.mark.parametrize(
     ("function", "extent", "said"),
     [
