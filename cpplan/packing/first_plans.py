@@ -12,15 +12,14 @@ from cpplan.packing.heuristics.layout import placement_seconds
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.loops import MANY_BUFFERS, SKYLINE
 from cpplan.packing.tuning import active
-from cpplan.runtime.compiled import begin, is_ready, load, may_load, prepare, prepare_all
+from cpplan.runtime.compiled import is_ready, load, may_load, prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.verification.loops import CHECKS
+from cpplan.verification.loops import SWEEP
 from cpplan.verification.verifier import check_offsets
 
 LOOPS = MANY_BUFFERS, SKYLINE
-# The plan that is handed out is checked too, with all that it claims: times what offsets take in
-# Python, which is most of it, and compiled.
-_VERIFYING, _VERIFYING_COMPILED = 1.25, 2.5
+# The plan that is handed out is checked too, with all that it claims: times what offsets take.
+_VERIFYING = 2.5
 
 
 def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
@@ -65,20 +64,14 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     """
     problem = incumbent.reduction.problem
     deadline.check()
-    waits = len(problem) > active().at_once and not deadline.endless
-    if waits:
-        begin(CHECKS)
     offsets = heuristics.get(name)(problem, deadline)
-    if waits and not prepare(CHECKS, deadline):
-        raise TimeUpError
-    compiled = waits and is_ready(CHECKS)
-    if compiled:
-        load(CHECKS)
+    many = len(problem) >= active().many_buffers
+    if many:
+        load(SWEEP)
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
-    if len(problem) >= active().many_buffers:
-        times = _VERIFYING_COMPILED if compiled else _VERIFYING
-        deadline.reserve(times * (deadline.elapsed() - start))
+    if many:
+        deadline.reserve(_VERIFYING * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
 COMPILING_SHARE = 0.1
 # Seconds to import the compiler and to load loops that are ready, once for each process.
-LOADING_SECONDS = 0.5
+LOADING_SECONDS = 0.1
 # Seconds after which a waiting run looks at its deadline again.
 _PATIENCE = 0.05
 
@@ -165,8 +165,8 @@ def load(group: LoopGroup) -> None:
 
 
 def may_load(deadline: Deadline) -> bool:
-    """True if there is time to load loops; once numba is imported, there always is."""
-    return "numba" in sys.modules or deadline.endless or deadline.remaining() >= LOADING_SECONDS
+    """True if there is time to load loops; once any is loaded, there always is."""
+    return bool(_loaded) or deadline.endless or deadline.remaining() >= LOADING_SECONDS
 
 
 def compile_groups(

@@ -1,4 +1,4 @@
-"""The smallest use of the checks that reaches every compiled loop, with their real types."""
+"""The smallest uses of the checks that reach every compiled loop, with their real types."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from cpplan.verification.rectangles import all_apart, cut_gaps
 from cpplan.verification.written_runs import first_wrong_compiled
 
 
-def use_checks() -> None:
-    """Check a packing of two buffers and two accesses."""
+def use_sweep() -> None:
+    """Check a packing of two buffers."""
     first = np.zeros(2, np.int64)
     problem = Problem(("a", "b"), lower=first, upper=first + 1, size=first + 4)
     all_apart(cut_gaps(problem), np.array([0, 4]))
+
+
+def use_checks() -> None:
+    """Check two accesses."""
     access = np.array([1, 2])
     first_wrong_compiled(access < 2, access, access + 1, access)

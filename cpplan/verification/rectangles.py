@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -13,13 +12,10 @@ import numpy as np
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
-from cpplan.runtime.compiled import is_ready
-from cpplan.verification.loops import CHECKS
-from cpplan.verification.step_tree import apart_in_steps
 
-# With more rectangles than these, arrays, or a compiled sweep, first tell whether there is any
-# overlap to name. Unless numba is there already, arrays take less time than to load that sweep.
-_MANY, _VERY_MANY = 2_000, 200_000
+# With more rectangles, a compiled sweep first tells whether there is any overlap to name: it takes
+# less time to load, and even to compile, than the sweep in Python takes.
+_MANY = 5_000
 
 
 class Rectangles(NamedTuple):
@@ -130,11 +126,8 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
-    if count > _MANY:
-        compiled = (count > _VERY_MANY or "llvmlite" in sys.modules) and _sweep_is_compiled()
-        apart = all_apart if compiled else apart_in_arrays
-        if apart(rectangles, offset):
-            return None
+    if count > _MANY and all_apart(rectangles, offset):
+        return None
     # Within a step: first ends, the highest first, then beginnings, the lowest first, so that lists
     # grow and shrink at their end where everything changes at once.
     step = np.concatenate([rectangles.upper, rectangles.lower])
@@ -158,22 +151,15 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     return None
 
 
-def apart_in_arrays(rectangles: Rectangles, offset: Ints) -> bool:
-    """True if no two rectangles have a byte in common at a step; nothing is compiled for it.
+def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
+    """True if no two rectangles have a byte in common at a step; the same sweep, compiled.
 
     Examples
     --------
     >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> apart_in_arrays(cut_gaps(problem), np.array([0, 4]))
+    >>> all_apart(cut_gaps(problem), np.array([0, 4]))
     True
     """
-    begin = offset[rectangles.buffer] + rectangles.begin
-    end = offset[rectangles.buffer] + rectangles.end
-    return apart_in_steps(rectangles.lower, rectangles.upper, begin, end)
-
-
-def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
-    """True if no two rectangles have a byte in common at a step; the same sweep, compiled."""
     from cpplan.verification.sweep_kernel import sweep
 
     begin = offset[rectangles.buffer] + rectangles.begin
@@ -182,15 +168,9 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
     begins, rank = np.unique(begin, return_inverse=True)
     started, stopped = rectangles.lower[by_lower], rectangles.upper[by_upper]
     leaves = 1 << max(0, len(begins) - 1).bit_length()
-    marked, end_at = np.zeros(2 * leaves, bool), np.empty(leaves, np.int64)
-    found = sweep(
-        started, rank[by_lower], stopped, rank[by_upper], begins, end[by_lower], marked, end_at
-    )
-    return bool(found)
-
-
-def _sweep_is_compiled() -> bool:
-    return is_ready(CHECKS)
+    tree = np.zeros(2 * leaves, np.bool_), np.zeros(leaves, np.int64)
+    ranks = rank[by_lower], rank[by_upper]
+    return bool(sweep(started, ranks[0], stopped, ranks[1], begins, end[by_lower], *tree))
 
 
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:

@@ -25,8 +25,9 @@ def sweep(lower, rank, upper, rank_of_ended, begins, ends, marked, end_at):
     begins
         The first addresses, each once, ascending.
     marked, end_at
-        Scratch: a flag for every node of the tree, none set, and a number for every leaf. Leaves
-        are as many as first addresses, or the next power of two.
+        Scratch of zeros: a mark for every node of the tree, and the end of what begins at each
+        leaf. There are as many leaves as ``end_at`` has, a power of two, and not fewer than
+        ``begins``.
     """
     leaves = len(end_at)
     ended = 0
