@@ -12,8 +12,8 @@ from onnx import helper
 
 import cpplan
 from cpplan.cli.main import main
-from cpplan.io.onnx.model import read_onnx
 from cpplan.io.onnx.external import load_external_data
+from cpplan.io.onnx.model import read_onnx
 from cpplan.model.errors import InputError
 
 WANTED = 64  # bytes of the weight
