@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -60,8 +61,12 @@ class FlatProblem(NamedTuple):
     entry: int
 
 
+# The searches ask for the arrays of one problem hundreds of times.
+_FLAT: WeakKeyDictionary[RematProblem, FlatProblem] = WeakKeyDictionary()
+
+
 def flatten(problem: RematProblem) -> FlatProblem:
-    """The arrays of a problem. O(units + accesses).
+    """The arrays of a problem, made once and shared. O(units + accesses).
 
     Examples
     --------
@@ -73,6 +78,13 @@ def flatten(problem: RematProblem) -> FlatProblem:
     >>> flat.writer.tolist(), flat.reads.tolist(), flat.writes.tolist()
     ([-1, 0, 1], [0, 1], [1, 2])
     """
+    known = _FLAT.get(problem)
+    if known is None:
+        known = _FLAT[problem] = _flatten(problem)
+    return known
+
+
+def _flatten(problem: RematProblem) -> FlatProblem:
     ordering = problem.ordering
     writers: list[list[int]] = [[] for _ in ordering.size]
     for unit, storages in enumerate(problem.writes):
