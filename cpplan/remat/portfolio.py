@@ -71,6 +71,7 @@ class ScheduleSearch:
         self._skewed = (
             costs.max(initial=0) > active().skewed * np.median(costs) if len(costs) else False
         )
+        self._counting_runs = replace(problem, cost=(1,) * len(problem))
 
     @property
     def few(self) -> bool:
@@ -116,7 +117,7 @@ class ScheduleSearch:
             return
         if limit not in self._starts:
             share = tuning.quick_start_share if target else tuning.start_share
-            self.start(limit, budget.share(share))
+            self.start(limit, budget.share(share), target)
             yield
             self._look_for_reach(limit + 1, budget)
             yield
@@ -179,7 +180,7 @@ class ScheduleSearch:
         for limit in limits:
             if budget.deadline.expired():
                 break
-            start = self.start(limit, budget.share(0.5))
+            start = self.start(limit, budget.share(0.5), most)
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
@@ -189,15 +190,25 @@ class ScheduleSearch:
         """True if schedules within this limit have been searched for."""
         return limit in self._walked
 
-    def start(self, limit: int, budget: Budget) -> RematOutcome:
-        """The best schedule by eviction and checkpoints from known orders, made once a limit."""
+    def start(self, limit: int, budget: Budget, target: float = 0) -> RematOutcome:
+        """The best schedule by eviction and checkpoints from known orders, made once a limit.
+
+        If those that fit cost more than ``target``, more rules are tried.
+        """
         if limit not in self._starts:
             orders = [self.given]
             if self.joint:
                 orders = [*self._orders, *self._more_orders(limit, budget.deadline)]
             # Where a schedule is known that is a little too long, eviction makes nothing better.
             near = self._starts and self.known.best(limit).peak <= active().start_near * limit
-            made = first_schedules(self.problem, limit, orders, budget.deadline, evicting=not near)
+            made = first_schedules(
+                self.problem,
+                limit,
+                orders,
+                budget.deadline,
+                dearest=target or math.inf,
+                evicting=not near,
+            )
             self._starts[limit] = [self.known.measure(*start) for start in made]
             self.known.add(self._starts[limit][0])
         return self._starts[limit][0]
@@ -313,11 +324,9 @@ class ScheduleSearch:
                 turns[:0] = [(start, False) for start in others]
         self._walked.add(limit)
         for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
-            best, problem = known.best(limit), self.problem
-            if count:
-                problem = replace(problem, cost=(1,) * len(problem))
+            best = known.best(limit)
             found = search_schedules(
-                problem,
+                self._counting_runs if count else self.problem,
                 limit,
                 (begin or best).schedule,
                 budget.share(1 / left).reseeded(self._turns),

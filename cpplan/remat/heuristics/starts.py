@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ def first_schedules(
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
     *,
+    dearest: float = math.inf,
     evicting: bool = True,
 ) -> list[Start]:
     """The best schedule made from each order, the cheapest within ``limit`` bytes first.
@@ -41,8 +43,11 @@ def first_schedules(
     ----------
     orders
         Orders of the units, at least one.
+    dearest
+        Cost above which a schedule is of no use.
     evicting
-        Evict values along the first orders where all else exceeds the limit, which takes longer.
+        Evict values along the first orders, which takes longer, where all else exceeds the limit;
+        where all else costs more than ``dearest``, values are evicted anyway.
 
     Examples
     --------
@@ -74,8 +79,8 @@ def first_schedules(
                 schedule = checkpoint(problem, limit, deadline, order)
                 if schedule is not None:
                     found.append(Start(schedule, "chen"))
-        best = min((rank(start) for found in made for start in found), default=(0, 0, 0))
-        if evicting and best[0] > 0:
+        excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
+        if (excess > 0 and evicting) or (excess == 0 and cost > dearest):
             evictions = Evictions(problem)
             # Eviction seldom fits where dropping does not: the first orders stand for all.
             for order, found in zip(tried[:_EVICTED], made, strict=False):
