@@ -117,7 +117,7 @@ def _staying(problem: SplitProblem) -> dict[int, int]:
 
 def _axes(problem: SplitProblem, op: Op) -> list[Axis]:
     """Axes along which an op may be cut."""
-    return [axis for axis in op.axes if problem.lines.can_cut(op, axis)]
+    return [axis for axis in op.axes if problem.lines.steps(op, axis) is not None]
 
 
 def _accessed(problem: SplitProblem, op: Op) -> dict[int, int]:

@@ -27,7 +27,10 @@ def element_cuts(problem: SplitProblem, most: int) -> list[Pieces] | None:
         if count > most:
             return None
         if axes:
-            cuts = tuple(tuple(range(1, axis.extent)) for axis in axes)
+            steps = [problem.steps(op, axis.name) for axis in axes]
+            cuts = tuple(
+                tuple(range(n, axis.extent * n, n)) for axis, n in zip(axes, steps, strict=True)
+            )
             found.append(Pieces(op.name, tuple(axis.name for axis in axes), cuts))
     return found
 

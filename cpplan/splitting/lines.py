@@ -71,23 +71,35 @@ class Lines:
         """Unit of its line at which a tensor's axis begins."""
         return self.shown[tensor][self.line[tensor][axis]][0]
 
-    def can_cut(self, op: Op, axis: Axis) -> bool:
-        """True if an op may be cut along one of its axes."""
-        if op.bodies or op.sequence is not None or axis.extent < 2:
-            return False
+    def steps(self, op: Op, axis: Axis) -> int | None:
+        """Steps of an axis that a piece of an op may have a multiple of; ``None`` if it has none.
+
+        They write whole units of all outputs: of an image whose views are windows, whole windows.
+        """
+        if op.bodies or op.sequence is not None:
+            return None
+        found = 1
         for name in op.outputs:
             if name not in self.line or axis.name not in self.links.get(name, (axis.name,)):
-                return False
+                return None
             window = axis.window.get(name)
-            if window is not None and (not self.has(window) or not self._is_aligned(window)):
-                return False
-        return True
+            if window is not None:
+                steps = self._steps_of_units(window) if self.has(window) else None
+                if steps is None:
+                    return None
+                found = math.lcm(found, steps)
+        return found if axis.extent % found == 0 and axis.extent > found else None
 
-    def _is_aligned(self, window: Window) -> bool:
+    def _steps_of_units(self, window: Window) -> int | None:
+        """Fewest steps whose windows are whole units, wherever they begin at a multiple of them."""
         grain = self.grain[window.tensor][window.axis]
         if window.table is not None:
-            return all(end % grain == 0 for entry in window.table for end in entry)
-        return not (window.stride % grain or window.offset % grain or window.size % grain)
+            whole = all(end % grain == 0 for entry in window.table for end in entry)
+            return 1 if whole else None
+        if not (window.stride % grain or window.offset % grain or window.size % grain):
+            return 1
+        tiles = window.size == window.stride and window.offset % grain == 0
+        return grain // math.gcd(grain, window.stride) if tiles else None
 
 
 def can_split(graph: Graph) -> bool:

@@ -24,8 +24,9 @@ to each other.
 *Views.* A tensor and its views are cut alike, unit by unit of the lines that
 :mod:`cpplan.splitting.lines` finds, each as far as it shows the storage; a band of a view is a view
 of the band of its storage that holds it, and begins there where its first element lies. An interval
-that a piece reads is rounded outwards to whole units. Tensors that show a part of an axis of their
-storage have no equal bands along it.
+that a piece reads is rounded outwards to whole units, and pieces that write an image whose views
+are windows have whole windows. Tensors that show a part of an axis of their storage have no equal
+bands along it.
 
 *Accumulating axes.* Along one, each piece adds to all bands that the op writes. The first piece
 makes ``y+8`` (for band ``y``, where 8 steps of the axis are in it), the next reads it and writes

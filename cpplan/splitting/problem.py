@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -228,15 +228,24 @@ class SplitProblem:
         return any(self.size[m] for m in written if m not in read)
 
     def axes(self, op: Op) -> dict[str, Axis]:
-        """Axes along which the search may cut an op, by name."""
+        """Axes along which the search may cut an op, by name.
+
+        Where views allow cuts only between several steps, these are one step.
+        """
         if op.name not in self._axes:
-            found = (axis for axis in op.axes if self.lines.can_cut(op, axis))
-            self._axes[op.name] = {
-                axis.name: axis
-                for axis in found
-                if all(self.cuts(axis.window[o]) for o in op.outputs if o in axis.window)
-            }
+            found = {}
+            for axis in op.axes:
+                steps = self.lines.steps(op, axis)
+                outputs = (axis.window[o] for o in op.outputs if o in axis.window)
+                if steps is not None and all(map(self.cuts, outputs)):
+                    found[axis.name] = _coarser(axis, steps)
+            self._axes[op.name] = found
         return self._axes[op.name]
+
+    def steps(self, op: Op, name: str) -> int:
+        """Steps of an op's own axis that are one of the axis along which the search cuts it."""
+        own = next(axis for axis in op.axes if axis.name == name)
+        return own.extent // self.axes(op)[name].extent
 
     def extent(self, tensor: str, axis: int) -> int:
         """Units of a tensor along an axis."""
@@ -296,6 +305,22 @@ class SplitProblem:
             high[empty] = 0
             self._tables[key] = np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
         return self._tables[key]
+
+
+def _coarser(axis: Axis, steps: int) -> Axis:
+    """An axis each of whose steps is so many of another."""
+    if steps == 1:
+        return axis
+    windows = []
+    for window in axis.windows:
+        if window.table is None:
+            size = window.size + (steps - 1) * window.stride
+            windows.append(replace(window, stride=window.stride * steps, size=size))
+        else:
+            firsts, lasts = window.table[::steps], window.table[steps - 1 :: steps]
+            table = tuple((one[0], other[1]) for one, other in zip(firsts, lasts, strict=True))
+            windows.append(replace(window, table=table))
+    return replace(axis, extent=axis.extent // steps, windows=tuple(windows))
 
 
 def _spans(window: Window, steps: int, extent: int) -> tuple[Ints, Ints]:

@@ -58,6 +58,7 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
             kept[region.start + k] = all(
                 region.kept[region.local[problem.storage(name)]] for name in op.outputs
             )
+    runs = [_in_own_steps(problem, run, styles[run.step]) for run in runs]
     ends: dict[int, tuple[set[int], set[int]]] = {}
     for run in runs:
         both = ends.setdefault(run.step, (set(), set()))
@@ -99,6 +100,15 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
     return graph, Program(graph.graph, tuple(order))
 
 
+def _in_own_steps(problem: SplitProblem, run: Run, axes: tuple[str | None, str | None]) -> Run:
+    """A run in steps of the op's own axes, where the search may count several as one."""
+    op, found = problem.ops[run.step], []
+    for name, interval in zip(axes, (run.outer, run.inner), strict=True):
+        steps = 1 if name is None else problem.steps(op, name)
+        found.append(interval and (interval[0] * steps, interval[1] * steps))
+    return Run(run.step, *found)
+
+
 def _cut_in_place(
     problem: SplitProblem, cuts: dict[str, dict[str, tuple[int, ...]]]
 ) -> dict[str, list[list[Interval]]]:
@@ -115,10 +125,12 @@ def _cut_in_place(
         at = cut_positions(problem.graph, given, problem.lines)
         changed = False
         for op in problem.ops:
-            for axis in problem.axes(op).values():
+            for axis in (axis for axis in op.axes if axis.name in problem.axes(op)):
                 own = cuts.get(op.name, {})
                 interior = _shared_cuts(op, axis, at)
                 if axis.name in own or not interior or _overlaps(op, axis, own):
+                    continue
+                if any(position % problem.steps(op, axis.name) for position in interior):
                     continue
                 cuts.setdefault(op.name, {})[axis.name] = tuple(interior)
                 along = list(pairwise([0, *interior, axis.extent]))

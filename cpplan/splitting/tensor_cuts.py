@@ -70,12 +70,19 @@ class TensorCuts:
         if cut.op in self.axes:
             raise InputError(f"{here}: are given twice")
         known = {axis.name: axis for axis in op.axes}
-        for name in cut.axes:
+        for name, positions in zip(cut.axes, cut.cuts, strict=True):
             if name not in known:
                 has = ", ".join(map(repr, known)) or "none"
                 raise InputError(f"{here}: the op has no axis {name!r}: its axes are {has}")
-            if not self.lines.can_cut(op, known[name]):
+            steps = self.lines.steps(op, known[name])
+            if steps is None:
                 raise InputError(f"{here}: the op cannot be cut along axis {name!r}")
+            between = next((position for position in positions if position % steps), None)
+            if between is not None:
+                raise InputError(
+                    f"{here}: axis {name!r}: views allow cuts at multiples of {steps} steps, "
+                    f"not at {between}"
+                )
         axes = tuple(known[name] for name in cut.axes)
         seen: set[tuple[str, int]] = set()
         for window in (window for axis in axes for window in axis.window.values()):

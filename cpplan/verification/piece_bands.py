@@ -54,9 +54,11 @@ class CutOp:
                     f"{here}: axis {name!r}: {list(cuts)} are not ascending positions within its "
                     f"{axis.extent} steps"
                 )
-            uncut = places.refused(op, axis)
-            if uncut is not None:
-                raise VerificationError(f"{here}: it writes {uncut!r}, which cannot be cut so")
+            unit = places.unit(op, axis)
+            if unit is None or any(cut % unit for cut in cuts):
+                raise VerificationError(
+                    f"{here}: axis {name!r}: its outputs cannot be cut at {list(cuts)}"
+                )
             axes.append(axis)
             ends.append(positions)
         cut_at = [(window.tensor, window.axis) for axis in axes for window in axis.windows]

@@ -112,8 +112,8 @@ def _shortest(graph: Graph, op: Op, name: str, places: CutTensors) -> Iterator[t
     shape = graph.tensor[name].shape
     assert shape is not None
     for axis in op.axes:
-        # An op runs whole along an axis of one step, or of an output that cannot be cut so.
-        if axis.extent == 1 or places.refused(op, axis) is not None:
+        # An op runs whole along an axis of one unit, or of an output that cannot be cut so.
+        if places.unit(op, axis) in (None, axis.extent):
             continue
         for window in axis.windows:
             place = places.place(name, window.axis)

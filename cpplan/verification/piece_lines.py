@@ -57,23 +57,35 @@ class CutTensors:
         """The place of a tensor's axis; ``None`` if it may not be cut."""
         return self.places.get(tensor, {}).get(axis)
 
-    def refused(self, op: Op, axis: Axis) -> str | None:
-        """An output that an axis of an op cannot cut, or ``None``."""
+    def unit(self, op: Op, axis: Axis) -> int | None:
+        """Steps of an axis between which an op may be cut; ``None`` if it may not.
+
+        Pieces end where every output may be cut.
+        """
+        unit = 1
         for name in op.outputs:
             if name not in self.places or axis.name not in self.only.get(name, {axis.name}):
-                return name
+                return None
             for window in axis.windows:
-                if window.tensor == name and not self._meets_ends(window):
-                    return name
-        return None
+                if window.tensor == name:
+                    apart = self._ends_apart(window)
+                    if apart is None:
+                        return None
+                    unit = math.lcm(unit, apart)
+        return None if axis.extent % unit else unit
 
-    def _meets_ends(self, window: Window) -> bool:
+    def _ends_apart(self, window: Window) -> int | None:
+        """Steps after which an output's window ends at a cut again; ``None`` if some never do."""
         place = self.place(window.tensor, window.axis)
         if place is None:
-            return False
+            return None
         regular = [window.stride, window.offset, window.size]
         ends = regular if window.table is None else [end for span in window.table for end in span]
-        return all(end % place.pitch == 0 for end in ends)
+        if all(end % place.pitch == 0 for end in ends):
+            return 1
+        if window.table is not None or window.stride != window.size or window.offset % place.pitch:
+            return None
+        return math.lcm(place.pitch, window.stride) // window.stride
 
 
 def cut_tensors(graph: Graph) -> CutTensors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,15 @@ from support.split_plans import plan_in_pieces, random_pieces  # noqa: E402
 
 import cpplan  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
+from cpplan.model.errors import InputError, VerificationError  # noqa: E402
 from cpplan.model.pieces import Pieces  # noqa: E402
+from cpplan.model.residency import Residency  # noqa: E402
+from cpplan.program.anf import to_anf  # noqa: E402
+from cpplan.splitting.frontier import Choice  # noqa: E402
 from cpplan.splitting.piece_graph import split_graph  # noqa: E402
+from cpplan.splitting.problem import SplitProblem  # noqa: E402
+from cpplan.splitting.region import Region, Style  # noqa: E402
+from cpplan.splitting.schedule import schedule  # noqa: E402
 
 
 class ViewNetwork(OnnxNetwork):
@@ -94,3 +102,47 @@ def test_the_shuffle_of_channels_is_cut_between_rows() -> None:
     assert bands["t2[0:4]"].view_of == ("t1[0:4]", 0)
     assert plan.peak < cpplan.solve(graph, in_place=True, time_limit=1).peak
     cpplan.execute(model, plan)
+
+
+def window_network() -> onnx.ModelProto:
+    """Two layers over windows of 4 x 4 positions of an image, and a sum with the image."""
+    net = ViewNetwork(0)
+    x = net.op("Relu", [net.image(1, 8, 8, 4)])
+    apart = net.reshape(net.op("Neg", [x]), 1, 2, 4, 2, 4, 4)
+    rows = net.reshape(net.op("Transpose", [apart], perm=[0, 1, 3, 2, 4, 5]), 4, 16, 4)
+    wide = net.op("Relu", [net.linear(rows, 32)])
+    back = net.reshape(net.linear(wide, 4), 1, 2, 2, 4, 4, 4)
+    y = net.reshape(net.op("Transpose", [back], perm=[0, 1, 3, 2, 4, 5]), 1, 8, 8, 4)
+    return net.model(net.op("Add", [x, y]))
+
+
+def test_pieces_are_whole_windows() -> None:
+    model = window_network()
+    graph = read_onnx(model)
+    problem = SplitProblem(to_anf(graph), Residency(), frozenset({"in place"}))
+    # The view of what it writes has windows of four rows.
+    neg = graph.op["neg1"]
+    assert (problem.axes(neg)["channels"].extent, problem.steps(neg, "channels")) == (2, 4)
+    style = Style("channels")
+    whole = Region(problem, 0, len(graph.ops))
+    run = whole.estimate(style)
+    assert run is not None
+    peaks = [Region(problem, k, k + 1).estimate(Style()) for k in range(len(graph.ops))]
+    assert run.peak < max(found.peak for found in peaks if found is not None)
+    pieces, program = schedule(problem, [Choice(0, len(graph.ops), style)])
+    assert Pieces("neg1", ("channels",), ((4,),)) in pieces.cuts
+    plan = plan_in_pieces(graph, pieces.cuts)
+    assert len(plan.order) == len(program.order)
+    cpplan.execute(model, plan)
+
+
+def test_cuts_within_a_window_are_refused() -> None:
+    graph = read_onnx(window_network())
+    message = "axis 'channels': views allow cuts at multiples of 4 steps, not at 2"
+    with pytest.raises(InputError, match=message):
+        split_graph(graph, [Pieces("neg1", ("channels",), ((2, 4),))])
+    plan = plan_in_pieces(graph, [Pieces("neg1", ("channels",), ((4,),))])
+    cpplan.verify(graph, plan)
+    wrong = replace(plan, pieces=(Pieces("neg1", ("channels",), ((2,),)),))
+    with pytest.raises(VerificationError, match=r"its outputs cannot be cut at \[2\]"):
+        cpplan.verify(graph, wrong)

@@ -18,7 +18,8 @@ from cpplan.verification.piece_bound import least_piece
 def random_pieces(rng: random.Random, graph: Graph) -> list[Pieces]:
     """Cuts of some ops along one axis or two; of one op at least, if one can be cut."""
     lines = find_lines(graph)
-    there = {op.name: [a for a in op.axes if lines.can_cut(op, a)] for op in graph.ops}
+    steps = {(op.name, a.name): lines.steps(op, a) for op in graph.ops for a in op.axes}
+    there = {op.name: [a for a in op.axes if steps[op.name, a.name]] for op in graph.ops}
     found: list[Pieces] = []
     while any(there.values()) and not found:
         for name, axes in there.items():
@@ -29,8 +30,9 @@ def random_pieces(rng: random.Random, graph: Graph) -> list[Pieces]:
             chosen = chosen if len(set(places)) == len(places) else chosen[:1]
             cuts = []
             for axis in chosen:
-                count = rng.randint(1, min(3, axis.extent - 1))
-                cuts.append(tuple(sorted(rng.sample(range(1, axis.extent), count))))
+                apart = steps[name, axis.name] or 1
+                count = rng.randint(1, min(3, axis.extent // apart - 1))
+                cuts.append(tuple(sorted(rng.sample(range(apart, axis.extent, apart), count))))
             found.append(Pieces(name, tuple(axis.name for axis in chosen), tuple(cuts)))
     return found
 
