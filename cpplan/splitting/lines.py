@@ -115,7 +115,7 @@ def can_split(graph: Graph) -> bool:
     if not ops:
         return False
     lines = find_lines(graph)
-    return any(lines.can_cut(op, axis) for op in ops for axis in op.axes)
+    return any(lines.steps(op, axis) for op in ops for axis in op.axes)
 
 
 def find_lines(graph: Graph) -> Lines:
