@@ -252,7 +252,9 @@ class RematSearch:
             return Turn.AGAIN
         # The first time briefly: a schedule of a little less may just pack.
         share = tuning.first_together_share if effort == 1 else tuning.together_share
-        self._search_together(best, objective.limit, outcome, work.share(share))
+        self._search_together(
+            best, objective.limit, outcome, work.share(share), packed=trial.packed
+        )
         return Turn.LONGER
 
     def _fall_back(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
@@ -278,7 +280,8 @@ class RematSearch:
         for _ in range(active().more_turns):
             if best.settled or budget.deadline.expired():
                 break
-            self._search_together(best, objective.limit, start, budget.share(0.5))
+            packed = best.packing_of(start)
+            self._search_together(best, objective.limit, start, budget.share(0.5), packed=packed)
 
     def _once(self, most: float, budget: Budget) -> Trial:
         """The best packing found of an order in which nothing runs again."""
@@ -365,9 +368,18 @@ class RematSearch:
                 yield self.known.measure(schedule, SHORT)
 
     def _search_together(
-        self, best: BestTrial, limit: int, start: RematOutcome, budget: Budget, target: float = 0
+        self,
+        best: BestTrial,
+        limit: int,
+        start: RematOutcome,
+        budget: Budget,
+        target: float = 0,
+        packed: Packed | None = None,
     ) -> None:
-        """Search for schedule and offsets at once, within a limit, until the cost is ``target``."""
+        """Search for schedule and offsets at once, within a limit, until the cost is ``target``.
+
+        It begins with the offsets of ``packed``, the start's packing, if there is one.
+        """
         place = self._place
         if place is None or len(self.problem) > active().together_units:
             return
@@ -386,6 +398,7 @@ class RematSearch:
             residency=self._residency,
             target_cost=target,
             joint=self._joint,
+            offsets=None if packed is None else packed.offsets,
             report=add,
         )
         self._together += 1

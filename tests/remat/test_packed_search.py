@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.cases import seeds
 from support.published import DATASETS
@@ -15,6 +16,7 @@ from cpplan.program.liveness import to_problem
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.packed_search import search_packed
+from cpplan.remat.search.retention_buffers import RetentionBuffers
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
@@ -101,7 +103,72 @@ def test_unaccessed_tensors_have_offsets():
     assert search_packed(problem, limit - 1, [0, 1, 2], Budget(Deadline(60)), moves=3000) is None
 
 
-def test_a_stay_larger_than_the_arena():
+def with_unaccessed_storages():
+    """A constant that no op reads, and a body: in the arena they are no retentions."""
+    body = Graph(
+        "body",
+        (Tensor("a", 4, kind="input"), Tensor("m", 6), Tensor("b", 4, kind="output")),
+        (Op("p", inputs=("a",), outputs=("m",)), Op("q", inputs=("m",), outputs=("b",))),
+    )
+    tensors = (
+        Tensor("weight", 5, kind="constant"),
+        Tensor("unread", 3, kind="input"),
+        Tensor("a", 4),
+        Tensor("b", 4),
+        Tensor("y", 2, kind="output"),
+    )
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("call", inputs=("a",), outputs=("b",), bodies=(body,)),
+        Op("g", inputs=("a", "b"), outputs=("y",)),
+    )
+    return Graph("unaccessed", tensors, ops)
+
+
+def test_retentions_of_a_packing():
+    """The weight lies throughout, at 4: what is above it moves down, and it to the arena's end."""
+    residency = Residency(constants="keep")
+    problem = remat_problem(with_unaccessed_storages(), residency)
+    buffers = RetentionBuffers(problem, residency, 30)
+    schedule = (0, 1, 0, 2)
+    program = to_problem(Program(problem.graph, problem.expand(schedule)), residency)
+    at = {"a": 0, "weight": 4, "a~1": 9, "b": 13, "unread": 9, "y": 20}
+    given = np.array([at.get(name, 20) for name in program.names])
+    retentions, blocks, entry = buffers.retentions(schedule, given)
+    assert (retentions.tolist(), entry) == ([0, 8, 4, 15], 4)
+    _, offsets = buffers.offsets(schedule, retentions, blocks, entry)
+    moved = dict(zip(program.names, offsets.tolist(), strict=True))
+    assert moved["weight"] == 25
+    assert [moved[name] for name in ("a", "a~1", "b", "unread", "y")] == [0, 4, 8, 4, 15]
+
+
+def test_offsets_to_begin_with():
+    """A packing is taken as it is, without a move."""
+    problem = remat_problem(cpplan.load(DATASETS / "ordering/layered_100.json"))
+    order = given_order(problem)
+    buffers = to_problem(Program(problem.graph, problem.expand(order)))
+    plan = cpplan.solve(buffers, time_limit=60, deterministic=True)
+    other = search_packed(problem, plan.peak, order, Budget(Deadline(60)), moves=0)
+    assert other is None or other.offsets.tolist() != plan.offset.tolist()
+    found = search_packed(
+        problem, plan.peak, order, Budget(Deadline(60)), moves=0, offsets=plan.offset
+    )
+    check(problem, plan.peak, found)
+    assert found.offsets.tolist() == plan.offset.tolist()
+
+
+def test_offsets_above_the_limit():
+    """Moved down over others, and then apart."""
+    problem = remat_problem(remat_chain(8))
+    order = given_order(problem)
+    limit = problem.peak(order)
+    buffers = to_problem(Program(problem.graph, problem.expand(order)))
+    too_high = cpplan.solve(buffers).offset + 1
+    found = search_packed(problem, limit, order, Budget(Deadline(60)), moves=2000, offsets=too_high)
+    check(problem, limit, found)
+
+
+def test_a_retention_larger_than_the_arena():
     """b alone has 8 bytes."""
     tensors = Tensor("a", 4), Tensor("b", 8), Tensor("y", 1, kind="output")
     ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("b",))

@@ -2,11 +2,12 @@
 
 A schedule whose live bytes fit may still not fit packed: where the live bytes are about the same at
 all steps, packing loses a tenth. Here every retention (retention interval) always has an offset
-below the limit, and retentions may share bytes during the search. First they are separated, with
-the schedule unchanged; then runs and offsets change together by simulated annealing. Shared bytes
-have a price beside the cost of the runs: a retention is moved away, or its value is computed again
-later, whichever is cheaper. If neither leads to a packing that fits, the same is tried on schedules
-with fewer live bytes.
+below the limit, and retentions may share bytes during the search. It begins with the packing that
+missed the limit: what ends above it moves down, over other retentions. First they are separated,
+with the schedule unchanged; then runs and offsets change together by simulated annealing. Shared
+bytes have a price beside the cost of the runs: a retention is moved away, or its value is computed
+again later, whichever is cheaper. If neither leads to a packing that fits, the same is tried on
+schedules with fewer live bytes.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def search_packed(
     target_cost: float = 0,
     joint: bool = True,
     moves: int | None = None,
+    offsets: Ints | None = None,
     report: Callable[[PackedSchedule], None] = lambda found: None,
 ) -> PackedSchedule | None:
     """The cheapest schedule found with an arena of ``limit`` bytes; ``None`` if none was.
@@ -118,6 +120,8 @@ def search_packed(
         Whether the order may change; else first runs keep the start's order.
     moves
         The most moves to try; if ``None``, until the deadline, or as many as take an hour or so.
+    offsets
+        Offsets of the start's buffers in a packing that need not fit, to begin with.
     report
         Called at every better schedule that fits.
 
@@ -144,7 +148,7 @@ def search_packed(
         return None
     if not prepare(PACKED_SCHEDULES, deadline):
         return None
-    walk = _Walk(problem, buffers, schedule, budget.seed, joint=joint)
+    walk = _Walk(problem, buffers, schedule, budget.seed, joint=joint, offsets=offsets)
     walk.separate(deadline.share(_START_SHARE), _SEPARATE)
     tried = _FIRST * len(schedule) if moves is None else moves // 2
     if 0 < walk.lacking < _NEAR:
@@ -197,6 +201,19 @@ def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
         moves = int(moves * _GROWTH)
 
 
+class _Slots(NamedTuple):
+    """Slots of a schedule: of all that it keeps by first position, of retentions, and of blocks.
+
+    ``begin`` and ``end`` are the first and last positions of every slot.
+    """
+
+    begin: Ints
+    end: Ints
+    active: Ints
+    retentions: Ints
+    blocks: Ints
+
+
 class _Walk:
     """One annealing round after another, from the best schedule so far."""
 
@@ -208,9 +225,8 @@ class _Walk:
         seed: int,
         *,
         joint: bool,
+        offsets: Ints | None = None,
     ):
-        from cpplan.remat.search.retention_kernel import place_all
-
         self._problem, self._buffers, self._joint = problem, buffers, joint
         self._random = np.random.default_rng(seed)
         flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
@@ -229,12 +245,37 @@ class _Walk:
         length = len(start)
         self._schedule[:length], self._runs[:length] = start, np.arange(length)
         self._measure(self._schedule, self._runs, length)
-        shared = place_all(
-            self._random, flat, self._slots, self._schedule, self._runs, length, buffers.room,
-            self._align, self._off, self._size,
-        )  # fmt: skip
+        shared = self._place(length) if offsets is None else self._take(length, offsets)
         self._best = self._schedule.copy(), self._runs.copy(), self._off.copy()
         self._result = np.array([length, shared, flat.cost[start].sum()], np.float64)
+
+    def _place(self, length: int) -> int:
+        """Place all retentions, one after another; return the bytes that they share."""
+        from cpplan.remat.search.retention_kernel import place_all
+
+        shared: int = place_all(
+            self._random, self._flat, self._slots, self._schedule, self._runs, length,
+            self._buffers.room, self._align, self._off, self._size,
+        )  # fmt: skip
+        return shared
+
+    def _take(self, length: int, offsets: Ints) -> int:
+        """Take offsets of buffers, at most the highest within the limit; return bytes shared."""
+        from cpplan.remat.search.retention_kernel import all_shared
+
+        units = tuple(self._schedule[:length].tolist())
+        begun, blocks, entry = self._buffers.retentions(units, offsets)
+        found, off = self._find(self._schedule, self._runs, length), self._off
+        off[found.blocks], off[-1] = blocks, entry
+        off[found.retentions] = begun
+        np.minimum(off, self._buffers.room - self._size, out=off)
+        off -= off % self._align
+        np.maximum(off, 0, out=off)
+        pending = np.zeros(len(off), np.bool_)
+        shared: int = all_shared(
+            found.begin, found.end, found.active, len(found.active), off, self._size, pending
+        )
+        return shared
 
     @property
     def fits(self) -> bool:
@@ -251,39 +292,40 @@ class _Walk:
 
     def packed(self) -> PackedSchedule:
         """The best so far as a packed schedule; it must fit."""
-        from cpplan.remat.search.retention_kernel import find_retentions
-
         schedule, runs, off = self._best
-        length, storages = int(self._result[0]), len(self._flat.size)
-        begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
-        count = find_retentions(
-            self._flat, self._slots, schedule, runs, length, begin, end, stop, active
-        )
-        first = storages + runs[:length] * self._slots
-        blocks = first + self._slots - 1
-        retentions = active[:count]
-        inner = np.isin(retentions, blocks) if self._flat.extra.any() else np.zeros(count, bool)
-        retentions = retentions[~inner & (retentions < len(off) - 1)]
+        length = int(self._result[0])
+        found = self._find(schedule, runs, length)
         units = tuple(schedule[:length].tolist())
-        buffers, offsets = self._buffers.offsets(units, off[retentions], off[blocks], int(off[-1]))
+        buffers, offsets = self._buffers.offsets(
+            units, off[found.retentions], off[found.blocks], int(off[-1])
+        )
         check_offsets(buffers, offsets, NAME)
         peak = int((offsets + buffers.size).max(initial=0))
         return PackedSchedule(units, offsets, peak, self._problem.total_cost(units))
 
-    def separate(self, deadline: Deadline, moves: int) -> None:
-        """Change the best's offsets so that retentions share less, by ``moves`` for each."""
+    def _find(self, schedule: Ints, runs: Ints, length: int) -> _Slots:
+        """The slots that hold what a schedule keeps."""
         from cpplan.remat.search.retention_kernel import find_retentions
 
-        schedule, runs, off = self._best
-        length = int(self._result[0])
-        self._measure(schedule, runs, length)
-        begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
+        begin, end, stop, active = (np.zeros(len(self._off), np.int64) for _ in range(4))
         count = find_retentions(
             self._flat, self._slots, schedule, runs, length, begin, end, stop, active
         )
+        active = active[:count]
+        blocks = len(self._flat.size) + (runs[:length] + 1) * self._slots - 1
+        inner = np.isin(active, blocks) if self._flat.extra.any() else np.zeros(count, bool)
+        retentions = active[~inner & (active < len(self._off) - 1)]
+        return _Slots(begin, end, active, retentions, blocks)
+
+    def separate(self, deadline: Deadline, moves: int) -> None:
+        """Change the best's offsets so that retentions share less, by ``moves`` for each."""
+        schedule, runs, off = self._best
+        length = int(self._result[0])
+        self._measure(schedule, runs, length)
+        begin, end, slots, *_ = self._find(schedule, runs, length)
+        count = len(slots)
         if self.fits or count > tuning.active().most_retentions:
             return
-        slots = active[:count]
         retentions = Retentions(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])
         offsets, shared = separate_retentions(
             retentions, off[slots], self._buffers.room, deadline, self._random, moves=moves * count

@@ -123,6 +123,35 @@ class RetentionBuffers:
                 offsets[group] = offset + _first_fit(buffers, group)
         return buffers, offsets
 
+    def retentions(self, schedule: Sequence[int], offsets: Ints) -> tuple[Ints, Ints, int]:
+        """Offsets of the retentions and blocks of a packed schedule, as :meth:`offsets` takes them.
+
+        What lives throughout leaves for the arena's end, and what lies above it moves down.
+
+        Parameters
+        ----------
+        offsets
+            An offset for each buffer of ``buffers(schedule)``.
+        """
+        names = self._source.ordering.storages
+        program, buffers = self._program(schedule)
+        row = {name: k for k, name in enumerate(buffers.names)}
+        throughout, handed_in, within = self._others(schedule, program, buffers)
+        upwards = np.array(throughout, np.int64)[np.argsort(offsets[throughout])]
+        below = np.cumsum([0, *buffers.size[upwards].tolist()])
+        down: Ints = offsets - below[np.searchsorted(offsets[upwards], offsets)]
+        copies: Counter[int] = Counter()
+        begun = []
+        for storage in self._begun(schedule):
+            begun.append(int(down[row[self._names.copy(names[storage], copies[storage])]]))
+            copies[storage] += 1
+        lowest = [int(down[group].min()) if group else 0 for group in within]
+        return (
+            np.array(begun, np.int64),
+            np.array(lowest, np.int64),
+            int(down[handed_in].min()) if handed_in else 0,
+        )
+
     def _begun(self, schedule: Sequence[int]) -> Iterator[int]:
         """The storage of every retention, in the order in which they begin."""
         problem, parts = self._source, set[int]()
