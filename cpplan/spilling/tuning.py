@@ -29,26 +29,17 @@ class SpillingTuning:
         Of what is left, for packing its solution.
     margins
         Parts of the fast pool left empty, one after another, where packing did not fit.
-    finest_margin
-        Part of the fast pool: how well the least part to leave empty is told.
-    repairs
-        Gaps dropped one after another at most until a packing fits.
-    repairs_share
-        Of what is left, for all of them.
-    again_share
-        Of what is left, for CP-SAT with less room.
-    less_room_share
-        Of what is left, for all of that.
     address_share
         Of what is left, for gaps and offsets together.
     address_starts
         Choices that could not be packed from which that begins, besides the best one that was.
-    address_states, address_patience
-        States that it changes at first, and turns after which the worst of them is given up.
+    address_states, address_states_share
+        Packings that it changes at first, and the part of its time for that.
     address_powers
         Of the steps to the next access, by which the cost of an eviction is divided.
-    address_slacks
-        Parts of the cost by which a change may be worse, one of them at random each turn.
+    address_heats, coolest
+        Parts of the median cost of a reload by which a change may be worse on average at the start
+        of each cooling, and at its end.
     order_share
         Of the time, for orders of least live bytes, if orders are searched.
     climb_share
@@ -79,17 +70,13 @@ class SpillingTuning:
     search_share: float = 0.5
     packing_share: float = 0.3
     margins: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7)
-    finest_margin: float = 0.002
-    repairs: int = 40
-    repairs_share: float = 0.3
-    again_share: float = 0.3
-    less_room_share: float = 0.5
     address_share: float = 0.9
     address_starts: int = 8
     address_states: int = 4
-    address_patience: int = 20
+    address_states_share: float = 0.15
     address_powers: tuple[float, ...] = (0.0, 0.5, 1.0)
-    address_slacks: tuple[float, ...] = (0.0, 0.0, 0.002, 0.01)
+    address_heats: tuple[float, ...] = (0.3, 0.1)
+    coolest: float = 0.01
     order_share: float = 0.2
     climb_share: float = 0.5
     climb_turns: int = 200

@@ -79,6 +79,29 @@ def credits(problem: SpillProblem) -> set[tuple[int, int]]:
     return {*pairs, *((source, output) for output, source in pairs)}
 
 
+@pytest.mark.parametrize("seed", seeds(10))
+def test_changes_followed_in_part_give_the_packing_of_all_steps(seed: int) -> None:
+    rng = random.Random(seed)
+    program = to_anf(random_spill_graph(rng, ops_count=40))
+    pools = Pool("fast", 8 * rng.randint(6, 12)), Pool("slow", direct=True)
+    problem = spill_problem(program, Residency(), pools, share=True)
+    if find_shortfall(problem) is not None:
+        return
+    search = AddressSearch(problem, [1] * len(problem.names), pools[0].capacity or 0, seed)
+    placed = search.place(problem.all_kept(), np.zeros(len(problem.access_step), np.int64), 0.5)
+    assert placed is not None
+    packing = search.settle(placed, placed.places)
+    for heat in (8.0, 0.5):
+        search.improve(packing, placed, heat, Deadline(1, deterministic=True))
+        kept = ~packing.drop
+        whole = search.place(kept, packing.wanted, 0.5)
+        assert whole is not None
+        assert int(packing.cost[0]) == whole.paid == problem.paid(kept).sum()
+        assert (whole.kept == kept).all()
+        near = problem.near(kept)
+        assert (whole.places[near] == packing.found[near]).all()
+
+
 def test_tensor_in_the_way_of_the_next_one_is_evicted() -> None:
     """Two holes of 8 bytes do not hold 16: of what lies between, the cheaper one leaves."""
     sizes = {"a": 8, "b": 8, "c": 8, "d": 8, "e": 16}

@@ -22,8 +22,10 @@ from cpplan.spilling.problem import SpillProblem, spill_problem
 State = tuple[frozenset[str], frozenset[str], frozenset[str]]
 
 
-def random_spill_graph(rng: random.Random, *, uniform: bool = False) -> Graph:
-    """A graph of up to six ops with inputs, outputs, constants, in-place pairs and workspaces."""
+def random_spill_graph(
+    rng: random.Random, *, uniform: bool = False, ops_count: int | None = None
+) -> Graph:
+    """A graph of two to five ops, or so many, with inputs, outputs, constants, in-place pairs."""
     size = 8 if uniform else 0
     names: list[str] = []
     tensors: list[Tensor] = []
@@ -38,7 +40,7 @@ def random_spill_graph(rng: random.Random, *, uniform: bool = False) -> Graph:
     if rng.random() < 0.3:
         add("w", "constant")
     ops = []
-    for k in range(rng.randint(2, 5)):
+    for k in range(ops_count or rng.randint(2, 5)):
         reads = tuple(rng.sample(names, min(len(names), rng.randint(1, 2))))
         pairs = ()
         if rng.random() < 0.5:

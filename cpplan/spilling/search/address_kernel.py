@@ -6,48 +6,44 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 _NEVER = 1 << 60
 _PINNED = 1e30
-# Draws of random numbers for each change.
-_DRAWS = 6
 
 
-@inner_loop
-def _paid(flat, drop):
-    """Cost of the moves that dropped gaps leave."""
+@uncounted_inner_loop
+def paid_of(flat, storage, drop):
+    """Cost of the moves of a storage that dropped gaps leave."""
     total = np.int64(0)
-    for storage in range(len(flat.room)):
-        first, last = flat.first_access[storage], flat.first_access[storage + 1]
-        any_dropped, begins_slow = False, False
-        for gap in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
-            if not drop[gap]:
-                continue
-            any_dropped = True
-            if flat.gap_before[gap] < 0:
-                begins_slow = True
-            after = flat.gap_after[gap]
-            if after >= 0:
-                near = flat.near[after]
-                following = flat.after[after]
-                if following >= 0 and not drop[following]:
-                    near = True
-                total += flat.reload[storage] if near else flat.cross[after]
-        if flat.written[storage]:
-            following = flat.after[first] if last > first else -1
-            away = not flat.near[first] and (following < 0 or drop[following])
-            if any_dropped or away:
-                total += flat.spill[storage]
-        elif any_dropped and not begins_slow:
+    first, last = flat.first_access[storage], flat.first_access[storage + 1]
+    any_dropped, begins_slow = False, False
+    for gap in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
+        if not drop[gap]:
+            continue
+        any_dropped = True
+        if flat.gap_before[gap] < 0:
+            begins_slow = True
+        after = flat.gap_after[gap]
+        if after >= 0:
+            near = flat.near[after]
+            following = flat.after[after]
+            if following >= 0 and not drop[following]:
+                near = True
+            total += flat.reload[storage] if near else flat.cross[after]
+    if flat.written[storage]:
+        following = flat.after[first] if last > first else np.int64(-1)
+        away = not flat.near[first] and (following < 0 or drop[following])
+        if any_dropped or away:
             total += flat.spill[storage]
+    elif any_dropped and not begins_slow:
+        total += flat.spill[storage]
     return total
 
 
-@inner_loop
-def _loss(flat, storage, gap, drops, slow, step, power):
+@uncounted_inner_loop
+def loss_of(flat, state, storage, gap, step, power):
     """Cost of dropping a gap under way, less if the next access is far; infinite if it may not."""
     if gap < 0 or flat.fixed[gap] == 1 or flat.stay[storage]:
         return _PINNED
@@ -56,12 +52,12 @@ def _loss(flat, storage, gap, drops, slow, step, power):
         cost = float(flat.reload[storage])
         if not flat.near[after] and flat.cross[after] < cost:
             cost = float(flat.cross[after])
-    if drops[storage] == 0 and not slow[storage]:
+    if state.drops[storage] == 0 and not state.slow[storage]:
         cost += flat.spill[storage]
     return cost / float(flat.gap_upper[gap] - step + 1) ** power
 
 
-@inner_loop
+@uncounted_inner_loop
 def _hole(flat, state, room, align, wanted):
     """Offset of the hole nearest to a wanted address, or -1 if no hole holds these bytes."""
     where, least, below = np.int64(-1), np.int64(_NEVER), np.int64(0)
@@ -82,18 +78,18 @@ def _hole(flat, state, room, align, wanted):
     return where
 
 
-@inner_loop
-def _weigh(flat, state, losses, drops, slow, step, power):
+@uncounted_inner_loop
+def _weigh(flat, state, step, power):
     """Cost of dropping each block that is no operand of a step; infinite of the operands."""
     for number in range(state.filled[0]):
         block = state.blocks[number]
-        losses[block] = _PINNED
+        state.losses[block] = _PINNED
         if state.pinned[block] != step:
-            losses[block] = _loss(flat, block, state.gap[block], drops, slow, step, power)
+            state.losses[block] = loss_of(flat, state, block, state.gap[block], step, power)
 
 
-@inner_loop
-def _find(flat, state, losses, room, align, wanted):
+@uncounted_inner_loop
+def _find(flat, state, room, align, wanted):
     """Cost and offset of the cheapest place for these bytes; the offset is -1 if there is none."""
     best, where = _PINNED, np.int64(-1)
     count = state.filled[0]
@@ -127,7 +123,7 @@ def _find(flat, state, losses, room, align, wanted):
                 high = middle
         cost, position = 0.0, low
         while position < count and state.offset[state.blocks[position]] < end:
-            cost += losses[state.blocks[position]]
+            cost += state.losses[state.blocks[position]]
             if cost > best:
                 break
             position += 1
@@ -138,7 +134,7 @@ def _find(flat, state, losses, room, align, wanted):
     return best, where
 
 
-@inner_loop
+@uncounted_inner_loop
 def _remove(state, storage):
     """Take a block out of the pool."""
     count, position = state.filled[0], 0
@@ -150,8 +146,8 @@ def _remove(state, storage):
     state.there[storage] = False
 
 
-@inner_loop
-def _insert(state, storage, offset, length):
+@uncounted_inner_loop
+def insert(state, storage, offset, length):
     """Put a block into the pool, in order of offsets."""
     position = state.filled[0]
     while position > 0 and state.offset[state.blocks[position - 1]] > offset:
@@ -163,39 +159,50 @@ def _insert(state, storage, offset, length):
     state.offset[storage], state.length[storage] = offset, length
 
 
-@inner_loop
-def _clear(flat, state, drop, drops, offset, end, keep):
-    """Drop the gaps of all blocks between two addresses but one."""
+@uncounted_inner_loop
+def _clear(state, drop, offset, end):
+    """Drop the gaps of all blocks between two addresses."""
     number = 0
     while number < state.filled[0]:
         block = state.blocks[number]
         begin = state.offset[block]
-        if block != keep and begin < end and begin + state.length[block] > offset:
+        if begin < end and begin + state.length[block] > offset:
             drop[state.gap[block]] = True
-            drops[block] += 1
+            state.drops[block] += 1
             _remove(state, block)
         else:
             number += 1
 
 
-@inner_loop
-def _put(flat, state, losses, drop, drops, slow, access, step, power, wanted):
+@uncounted_inner_loop
+def _put(flat, state, drop, access, step, power, wanted):
     """Put the storage of an access where that costs least; false if there is no place."""
     storage = flat.access_storage[access]
     room = flat.room[storage]
     where = _hole(flat, state, room, flat.align[storage], wanted)
     if where < 0:
-        _weigh(flat, state, losses, drops, slow, step, power)
-        _, where = _find(flat, state, losses, room, flat.align[storage], wanted)
+        _weigh(flat, state, step, power)
+        _, where = _find(flat, state, room, flat.align[storage], wanted)
         if where < 0:
             return False
-        _clear(flat, state, drop, drops, where, where + room, np.int64(-1))
-    _insert(state, storage, where, room)
+        _clear(state, drop, where, where + room)
+    insert(state, storage, where, room)
     return True
 
 
-@inner_loop
-def _over(flat, state, drop, drops, step, output, used, wanted):
+@uncounted_inner_loop
+def _free_but(state, below, offset, end):
+    """True if only one block lies between two addresses: a larger output needs a hole above it."""
+    for number in range(state.filled[0]):
+        block = state.blocks[number]
+        begin = state.offset[block]
+        if block != below and begin < end and begin + state.length[block] > offset:
+            return False
+    return True
+
+
+@uncounted_inner_loop
+def _over(flat, state, drop, step, output, wanted):
     """Put an output over an input that is dropped after it; false if that cannot be."""
     credit = flat.credit_of[output]
     if credit < 0:
@@ -204,35 +211,31 @@ def _over(flat, state, drop, drops, step, output, used, wanted):
     room = flat.room[storage]
     if wanted >= 0 and _hole(flat, state, room, flat.align[storage], wanted) == wanted:
         return False
-    for row in range(flat.over_start[credit], flat.over_start[credit + 1]):
-        source = flat.over_access[row]
-        gap = flat.over_gap[row]
-        below = flat.access_storage[source]
-        if used[below] == step or not state.there[below] or (gap >= 0 and not drop[gap]):
-            continue
-        offset = state.offset[below]
-        if offset % flat.align[storage] or offset + room > flat.capacity:
-            continue
-        length = max(room, state.length[below])
-        # A larger output needs a hole above the input.
-        free = True
-        for number in range(state.filled[0]):
-            block = state.blocks[number]
-            begin = state.offset[block]
-            if block != below and begin < offset + length and begin + state.length[block] > offset:
-                free = False
-                break
-        if not free:
-            continue
-        used[below] = step
-        _remove(state, below)
-        _insert(state, storage, offset, length)
-        return True
+    for turn in range(2):
+        for row in range(flat.over_start[credit], flat.over_start[credit + 1]):
+            source = flat.over_access[row]
+            gap = flat.over_gap[row]
+            below = flat.access_storage[source]
+            if state.used[below] == step or not state.there[below] or (gap >= 0 and not drop[gap]):
+                continue
+            offset = state.offset[below]
+            # The input at the address wanted first, then any other.
+            if (offset == wanted) != (turn == 0):
+                continue
+            if offset % flat.align[storage] or offset + room > flat.capacity:
+                continue
+            length = max(room, state.length[below])
+            if not _free_but(state, below, offset, offset + length):
+                continue
+            state.used[below] = step
+            _remove(state, below)
+            insert(state, storage, offset, length)
+            return True
     return False
 
 
-@inner_loop
-def _empty(flat, state, drop, drops, step):
+@uncounted_inner_loop
+def _empty(flat, state, drop, step):
     """Take all blocks out that may leave, and drop their gaps; false if an operand may not."""
     number = 0
     while number < state.filled[0]:
@@ -240,7 +243,7 @@ def _empty(flat, state, drop, drops, step):
         gap = state.gap[block]
         if state.pinned[block] != step and flat.fixed[gap] != 1 and not flat.stay[block]:
             drop[gap] = True
-            drops[block] += 1
+            state.drops[block] += 1
             _remove(state, block)
         else:
             number += 1
@@ -253,7 +256,7 @@ def _empty(flat, state, drop, drops, step):
                 _remove(state, storage)
         elif flat.fixed[gap] != 1 and not flat.stay[storage]:
             drop[gap] = True
-            drops[storage] += 1
+            state.drops[storage] += 1
             if state.there[storage]:
                 _remove(state, storage)
         elif not state.there[storage]:
@@ -261,8 +264,8 @@ def _empty(flat, state, drop, drops, step):
     return True
 
 
-@inner_loop
-def _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, emptied):
+@uncounted_inner_loop
+def _place(flat, state, drop, step, power, wanted, emptied):
     """True once all operands of a step that must be in the fast pool are; those read come first."""
     first, last = flat.step_start[step], flat.step_start[step + 1]
     for turn in range(2):
@@ -272,41 +275,40 @@ def _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, em
             output = flat.written[storage] and access == flat.first_access[storage]
             if state.there[storage] or not flat.near[access] or output != (turn == 1):
                 continue
-            if not (output and _over(flat, state, drop, drops, step, access, used, wanted[access])):
+            if not (output and _over(flat, state, drop, step, access, wanted[access])):
                 where = np.int64(0) if emptied else wanted[access]
-                if not _put(flat, state, losses, drop, drops, slow, access, step, power, where):
+                if not _put(flat, state, drop, access, step, power, where):
                     return False
             state.pinned[storage] = step
     return True
 
 
-@inner_loop
-def _simulate(flat, drop, wanted, power, places):
-    """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
-
-    ``drop`` then holds all gaps dropped, ``places`` the offset of each access in the fast pool.
-    ``_NEVER`` if an op found no room.
-    """
-    state = flat.state
-    state.filled[0] = 0
-    for access in range(len(places)):
-        places[access] = -1
-    storages = len(flat.room)
-    drops = np.zeros(storages, np.int64)
-    slow = np.zeros(storages, np.bool_)
-    losses = np.full(storages, _PINNED)
-    used = np.full(storages, -1, np.int64)
-    for storage in range(storages):
-        state.there[storage] = False
-        state.pinned[storage] = -1
-        state.gap[storage] = -1
+@uncounted_inner_loop
+def count_drops(flat, state, drop):
+    """Count the gaps dropped of each storage, and tell which begin in the slow pool."""
+    for storage in range(len(flat.room)):
+        state.drops[storage] = 0
+        state.slow[storage] = False
         for gap in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
             if drop[gap]:
-                drops[storage] += 1
+                state.drops[storage] += 1
                 if flat.gap_before[gap] < 0:
-                    slow[storage] = True
-    # What the caller brings and is kept lies there from the start.
-    for number in range(storages):
+                    state.slow[storage] = True
+
+
+@uncounted_inner_loop
+def empty_pool(state):
+    """Take all blocks out of the pool."""
+    for number in range(state.filled[0]):
+        state.there[state.blocks[number]] = False
+    state.filled[0] = 0
+
+
+@uncounted_inner_loop
+def begin(flat, state, drop, wanted):
+    """Put what the caller brings and is kept into the empty pool; false if there is no room."""
+    empty_pool(state)
+    for number in range(len(flat.room)):
         storage = flat.by_end[number]
         gap = flat.first_gap[storage]
         if flat.written[storage] or gap == flat.first_gap[storage + 1] or drop[gap]:
@@ -315,165 +317,99 @@ def _simulate(flat, drop, wanted, power, places):
         where = _hole(flat, state, flat.room[storage], flat.align[storage], wanted[access])
         if where < 0:
             if flat.fixed[gap] == 1:
-                return _NEVER
+                return False
             for one in range(gap, flat.first_gap[storage + 1]):
                 if flat.stay[storage] or one == gap:
-                    drops[storage] += not drop[one]
+                    state.drops[storage] += not drop[one]
                     drop[one] = True
-            slow[storage] = True
+            state.slow[storage] = True
             continue
-        _insert(state, storage, where, flat.room[storage])
+        insert(state, storage, where, flat.room[storage])
         state.gap[storage] = gap
-    for step in range(len(flat.step_start) - 1):
-        first, last = flat.step_start[step], flat.step_start[step + 1]
-        for row in range(first, last):
-            access = flat.step_access[row]
-            storage = flat.access_storage[access]
-            state.current[storage] = access
-            if state.there[storage]:
-                state.pinned[storage] = step
-        if not _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, False):
-            for row in range(first, last):
-                used[flat.access_storage[flat.step_access[row]]] = -1
-            if not _empty(flat, state, drop, drops, step):
-                return _NEVER
-            if not _place(flat, state, losses, drop, drops, slow, step, power, used, wanted, True):
-                return _NEVER
-        # Operands that may lie in the slow pool, if they are to be kept.
-        for row in range(first, last):
-            access = flat.step_access[row]
-            storage = flat.access_storage[access]
-            gap = flat.after[access]
-            if state.there[storage] or flat.near[access] or gap < 0 or drop[gap]:
-                continue
-            output = flat.written[storage] and access == flat.first_access[storage]
-            if output and _over(flat, state, drop, drops, step, access, used, wanted[access]):
-                state.pinned[storage] = step
-                continue
-            room = flat.room[storage]
-            worth = _loss(flat, storage, gap, drops, slow, step, power)
-            if not output:
-                worth -= float(flat.reload[storage] - min(flat.cross[access], flat.reload[storage]))
-            cost, where = 0.0, _hole(flat, state, room, flat.align[storage], wanted[access])
-            if where < 0:
-                _weigh(flat, state, losses, drops, slow, step, power)
-                cost, where = _find(flat, state, losses, room, flat.align[storage], wanted[access])
-            if where < 0 or (cost > 0.0 and cost >= worth):
-                if flat.fixed[gap] == 1:
-                    return _NEVER
-                drop[gap] = True
-                drops[storage] += 1
-                continue
-            _clear(flat, state, drop, drops, where, where + room, np.int64(-1))
-            _insert(state, storage, where, room)
+    return True
+
+
+@uncounted_inner_loop
+def advance(flat, state, step, drop, wanted, power, places):
+    """Place the operands of a step and take out what it drops; false if an op finds no room."""
+    first, last = flat.step_start[step], flat.step_start[step + 1]
+    for row in range(first, last):
+        access = flat.step_access[row]
+        storage = flat.access_storage[access]
+        places[access] = -1
+        state.used[storage] = -1
+        if state.there[storage]:
             state.pinned[storage] = step
+    if not _place(flat, state, drop, step, power, wanted, False):
         for row in range(first, last):
-            access = flat.step_access[row]
-            storage = flat.access_storage[access]
-            if not state.there[storage]:
-                continue
+            state.used[flat.access_storage[flat.step_access[row]]] = -1
+        if not _empty(flat, state, drop, step):
+            return False
+        if not _place(flat, state, drop, step, power, wanted, True):
+            return False
+    # Operands that may lie in the slow pool, if they are to be kept.
+    for row in range(first, last):
+        access = flat.step_access[row]
+        storage = flat.access_storage[access]
+        gap = flat.after[access]
+        if state.there[storage] or flat.near[access] or gap < 0 or drop[gap]:
+            continue
+        output = flat.written[storage] and access == flat.first_access[storage]
+        if output and _over(flat, state, drop, step, access, wanted[access]):
+            state.pinned[storage] = step
+            continue
+        room = flat.room[storage]
+        worth = loss_of(flat, state, storage, gap, step, power)
+        if not output:
+            worth -= float(flat.reload[storage] - min(flat.cross[access], flat.reload[storage]))
+        cost, where = 0.0, _hole(flat, state, room, flat.align[storage], wanted[access])
+        if where < 0:
+            _weigh(flat, state, step, power)
+            cost, where = _find(flat, state, room, flat.align[storage], wanted[access])
+        if where < 0 or (cost > 0.0 and cost >= worth):
+            if flat.fixed[gap] == 1:
+                return False
+            drop[gap] = True
+            state.drops[storage] += 1
+            continue
+        _clear(state, drop, where, where + room)
+        insert(state, storage, where, room)
+        state.pinned[storage] = step
+    for row in range(first, last):
+        access = flat.step_access[row]
+        storage = flat.access_storage[access]
+        if not state.there[storage]:
+            continue
+        places[access] = state.offset[storage]
+        gap = flat.after[access]
+        if gap < 0 or drop[gap]:
+            _remove(state, storage)
+        else:
+            state.gap[storage] = gap
+            state.length[storage] = flat.room[storage]
+    # An input that was written over is gone, but its access had a place.
+    for row in range(first, last):
+        access = flat.step_access[row]
+        storage = flat.access_storage[access]
+        if state.used[storage] == step:
             places[access] = state.offset[storage]
-            gap = flat.after[access]
-            if gap < 0 or drop[gap]:
-                _remove(state, storage)
-            else:
-                state.gap[storage] = gap
-                state.length[storage] = flat.room[storage]
-        # An input that was written over is gone, but its access had a place.
-        for row in range(first, last):
-            access = flat.step_access[row]
-            storage = flat.access_storage[access]
-            if used[storage] == step:
-                places[access] = state.offset[storage]
-    return _paid(flat, drop)
+    return True
 
 
-@njit(cache=True)
-def improve(flat, drop, wanted, power, current, draws, slack, best, kept, found):
-    """Change gaps and wanted addresses one after another, and keep what costs no more but a slack.
-
-    ``drop`` and ``wanted`` then hold the last state that was kept, ``kept`` and ``found`` the gaps
-    and offsets of the best one, if one costs less than ``best``. Returned are both costs.
-    """
-    gaps, accesses = len(drop), len(wanted)
-    now, now_wanted = drop, wanted
-    places = np.zeros(accesses, np.int64)
-    steps = len(flat.step_start) - 1
-    dropped = np.empty(gaps, np.int64)
-    for row in range(len(draws)):
-        trial, next_wanted = now.copy(), now_wanted.copy()
-        middle = int(draws[row, 0] * steps)
-        width = 1 + int(draws[row, 1] ** 3 * steps / 4)
-        kind = draws[row, 2]
-        if kind < 0.7:
-            count = 0
-            for gap in range(gaps):
-                near = (
-                    flat.gap_lower[gap] <= middle + width and flat.gap_upper[gap] >= middle - width
-                )
-                if near and now[gap] and flat.fixed[gap] < 0:
-                    dropped[count] = gap
-                    count += 1
-            if count == 0:
-                continue
-            aligned = 1 + int(draws[row, 3] ** 2 * 4)
-            for number in range(aligned):
-                at = int(draws[row, 4] * count * (number + 1)) % count
-                gap = dropped[at]
-                storage = flat.access_storage[max(flat.gap_before[gap], flat.gap_after[gap])]
-                if flat.stay[storage]:
-                    for one in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
-                        trial[one] = False
-                else:
-                    trial[gap] = False
-        if kind > 0.5:
-            count = 0
-            for gap in range(gaps):
-                near = (
-                    flat.gap_lower[gap] <= middle + width and flat.gap_upper[gap] >= middle - width
-                )
-                if near and not now[gap] and flat.fixed[gap] < 0:
-                    dropped[count] = gap
-                    count += 1
-            if count > 0 and kind < 0.85:
-                gap = dropped[int(draws[row, 5] * count)]
-                storage = flat.access_storage[max(flat.gap_before[gap], flat.gap_after[gap])]
-                if flat.stay[storage]:
-                    for one in range(flat.first_gap[storage], flat.first_gap[storage + 1]):
-                        trial[one] = True
-                else:
-                    trial[gap] = True
-            else:
-                low = flat.step_start[max(0, middle - width)]
-                high = flat.step_start[min(steps, middle + width + 1)]
-                if high > low:
-                    many = 1 + int(draws[row, 3] * 3)
-                    for number in range(many):
-                        at = low + int(draws[row, 4] * (high - low) * (number + 1)) % (high - low)
-                        access = flat.step_access[at]
-                        if draws[row, 5] < 0.3:
-                            next_wanted[access] = -1
-                        elif draws[row, 5] < 0.5:
-                            next_wanted[access] = flat.capacity
-                        else:
-                            next_wanted[access] = int((draws[row, 5] * 2 - 1) * flat.capacity)
-        value = _simulate(flat, trial, next_wanted, power, places)
-        if value <= current + int(slack * best * (1.0 - row / len(draws))):
-            current = value
-            for gap in range(gaps):
-                now[gap] = trial[gap]
-            for access in range(accesses):
-                now_wanted[access] = places[access] if places[access] >= 0 else next_wanted[access]
-            if value < best:
-                best = value
-                for gap in range(gaps):
-                    kept[gap] = not trial[gap]
-                for access in range(accesses):
-                    found[access] = places[access]
-    return current, best
-
-
-@njit(cache=True)
+@uncounted_loop
 def simulate(flat, drop, wanted, power, places):
-    """As ``_simulate``, for Python."""
-    return _simulate(flat, drop, wanted, power, places)
+    """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
+
+    ``drop`` then holds all gaps dropped, ``places`` the offset of each access in the fast pool.
+    ``_NEVER`` if an op found no room.
+    """
+    count_drops(flat, flat.state, drop)
+    if not begin(flat, flat.state, drop, wanted):
+        return np.int64(_NEVER)
+    for step in range(len(flat.step_start) - 1):
+        if not advance(flat, flat.state, step, drop, wanted, power, places):
+            return np.int64(_NEVER)
+    total = np.int64(0)
+    for storage in range(len(flat.room)):
+        total += paid_of(flat, storage, drop)
+    return total

@@ -1,15 +1,15 @@
 """Gaps and offsets chosen together: evictions of whatever lies in the way of the next buffer.
 
 Op by op, each operand is put where the buffers that must leave cost least, so that what comes out
-is packed. Gaps known to be dropped leave their room from the start; a search changes them, and the
-addresses near which buffers are put, and keeps what costs no more.
+is packed. Gaps known to be dropped leave their room from the start; simulated annealing changes
+them, and the addresses near which buffers are put. Most changes keep one more gap, at the address
+where what it drives out costs least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,67 +18,23 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loops import ADDRESSES
 from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.search.address_arrays import Packing, flatten_problem, new_packing
 from cpplan.spilling.tuning import active
 
 NAME = "evictions by address"
 _NEVER = 1 << 60
 # Deterministic seconds of one run, for each access and each buffer that lies in the pool.
 _RATE = 8e-9
+# Part of a run that a change needs on average.
+_OF_A_RUN = 0.4
+# Of the steps to the next access, by which the cost of an eviction is divided in changes.
+_POWER = 0.5
 # Draws of random numbers for each change.
-_DRAWS = 6
+_DRAWS = 7
 # Seconds between two looks at the deadline, and changes at most.
 _BETWEEN_LOOKS, _TURN = 0.1, 100
-# Turns at most: nothing was found for long then.
-_MOST_TURNS = 100_000
-
-
-class PoolState(NamedTuple):
-    """Scratch: blocks in the fast pool in order of offsets, and what is known of each storage."""
-
-    filled: Ints
-    blocks: Ints
-    offset: Ints
-    length: Ints
-    there: Flags
-    pinned: Ints
-    gap: Ints
-    current: Ints
-
-
-class Addresses(NamedTuple):
-    """A spilling problem as the compiled loops read it; see ``SpillProblem``.
-
-    ``before`` and ``after`` are the gaps beside each access, ``credit_of`` its credit, or -1;
-    ``by_end`` lists storages by the length of their first gap.
-    """
-
-    room: Ints
-    align: Ints
-    spill: Ints
-    reload: Ints
-    written: Flags
-    stay: Flags
-    access_storage: Ints
-    near: Flags
-    cross: Ints
-    before: Ints
-    after: Ints
-    first_access: Ints
-    gap_lower: Ints
-    gap_upper: Ints
-    gap_before: Ints
-    gap_after: Ints
-    fixed: Ints
-    first_gap: Ints
-    step_start: Ints
-    step_access: Ints
-    credit_of: Ints
-    over_start: Ints
-    over_access: Ints
-    over_gap: Ints
-    by_end: Ints
-    capacity: int
-    state: PoolState
+# Turns at most of one cooling.
+_MOST_TURNS = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,16 +48,6 @@ class Placed:
 
 # Gaps kept, and the address wanted for each access, if there is one.
 Start = tuple[Flags, "Ints | None"]
-
-
-@dataclass(slots=True, eq=False)
-class _State:
-    """Gaps dropped and wanted addresses from which the next changes are made, and the cost."""
-
-    drop: Flags
-    wanted: Ints
-    power: float
-    paid: int
 
 
 class AddressSearch:
@@ -121,8 +67,9 @@ class AddressSearch:
 
     def __init__(self, problem: SpillProblem, align: Sequence[int], capacity: int, seed: int):
         self.problem = problem
-        self.flat = _flatten(problem, align, capacity)
+        self.flat = flatten_problem(problem, align, capacity)
         self.rng = np.random.default_rng(seed)
+        self._unit = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0
         room = np.minimum(problem.capacity, problem.load(problem.all_kept())).mean()
         live = float(room) / max(1.0, float(problem.room.mean() if len(problem.room) else 1))
         self._work = _RATE * len(problem.access_step) * (10.0 + live)
@@ -137,17 +84,19 @@ class AddressSearch:
         paid = int(simulate(self.flat, drop, wanted, power, places))
         return None if paid >= _NEVER else Placed(~drop, paid, places)
 
-    def improve(self, state: _State, best: Placed, slack: float) -> Placed:
-        """The best packed choice after some changes to a state."""
-        from cpplan.spilling.search.address_kernel import improve
+    def improve(self, packing: Packing, best: Placed, heat: float, deadline: Deadline) -> Placed:
+        """The best packed choice after some changes, each worse by about the heat at most."""
+        from cpplan.spilling.search.address_changes import improve
 
+        deadline.spend(_OF_A_RUN * self._work * self._turn)
         kept, places = best.kept.copy(), best.places.copy()
         draws = self.rng.random((self._turn, _DRAWS))
-        state.paid, paid = improve(
-            self.flat, state.drop, state.wanted, state.power, state.paid, draws, slack, best.paid,
-            kept, places,
-        )  # fmt: skip
-        return Placed(kept, int(paid), places) if paid < best.paid else best
+        paid = improve(self.flat, packing, _POWER, draws, heat, best.paid, kept, places)
+        if paid >= best.paid:
+            return best
+        # From gaps and addresses that are packed come the same.
+        placed = self.place(kept, places, _POWER)
+        return best if placed is None or placed.paid >= best.paid else placed
 
     def place_first(self, starts: Sequence[Start], deadline: Deadline) -> Placed | None:
         """The best packed choice that some choices lead to without any change."""
@@ -155,33 +104,52 @@ class AddressSearch:
         return min((placed for placed, _ in found), key=lambda one: one.paid, default=None)
 
     def run(self, starts: Sequence[Start], deadline: Deadline, target: int) -> Placed | None:
-        """The best packed choice that some choices lead to within the deadline."""
+        """The best packed choice that some choices lead to within the deadline.
+
+        A few of them are changed for a while; then the best is, again and again, while it is
+        allowed to become worse by less and less.
+        """
         tuning = active()
         found = self._begin(starts, deadline)
         if not found:
             return None
         found.sort(key=lambda pair: pair[0].paid)
         best = found[0][0]
-        states = [state for _, state in found[: tuning.address_states]]
+        packings = [self.settle(*pair) for pair in found[: tuning.address_states]]
+        begun = deadline.share(tuning.address_states_share)
         turn = 0
-        while best.paid > target and turn < _MOST_TURNS:
+        while best.paid > target and not begun.expired() and turn < _MOST_TURNS:
+            packing = packings[turn % len(packings)]
+            best = self.improve(packing, best, tuning.coolest * self._unit, begun)
             turn += 1
-            for state in states:
-                if deadline.expired():
-                    return best
-                deadline.spend(self._work * self._turn)
-                slack = float(self.rng.choice(tuning.address_slacks))
-                best = self.improve(state, best, slack)
-            if len(states) > 1 and turn % tuning.address_patience == 0:
-                states.sort(key=lambda state: state.paid)
-                states.pop()
+        cycles = len(tuning.address_heats)
+        for number, hottest in enumerate(tuning.address_heats):
+            share = deadline.share(1 / (cycles - number))
+            whole = share.remaining()
+            packing = self.settle(best, best.places)
+            for turn in range(_MOST_TURNS):
+                if best.paid <= target or share.expired():
+                    break
+                past = turn / _MOST_TURNS
+                if not share.endless:
+                    past = max(past, 1 - share.remaining() / whole)
+                heat = hottest * (tuning.coolest / hottest) ** past
+                best = self.improve(packing, best, heat * self._unit, share)
         return best
 
-    def _begin(self, starts: Sequence[Start], deadline: Deadline) -> list[tuple[Placed, _State]]:
-        """Packed choices from each start, and states to change; one even if time is up."""
+    def settle(self, placed: Placed, wanted: Ints) -> Packing:
+        """A packed choice with the blocks that lie in the pool before every few steps."""
+        from cpplan.spilling.search.address_changes import settle
+
+        packing = new_packing(self.problem, ~placed.kept, wanted)
+        settle(self.flat, packing, _POWER)
+        return packing
+
+    def _begin(self, starts: Sequence[Start], deadline: Deadline) -> list[tuple[Placed, Ints]]:
+        """Packed choices from each start, and addresses wanted; one even if time is up."""
         if self.problem.base.any() or not prepare(ADDRESSES, deadline):
             return []
-        found: list[tuple[Placed, _State]] = []
+        found: list[tuple[Placed, Ints]] = []
         for kept, known in starts:
             for power in active().address_powers:
                 if found and deadline.expired():
@@ -191,7 +159,7 @@ class AddressSearch:
                 placed = self.place(kept, wanted, power)
                 if placed is not None:
                     wanted = np.where(placed.places >= 0, placed.places, wanted)
-                    found.append((placed, _State(~placed.kept, wanted, power, placed.paid)))
+                    found.append((placed, wanted))
         return found
 
     def _wanted(self, kept: Flags) -> Ints:
@@ -202,62 +170,3 @@ class AddressSearch:
         long = kept & (problem.gap_before >= 0) & (length > np.median(length))
         wanted[problem.gap_before[long]] = 0
         return wanted
-
-
-def _flatten(problem: SpillProblem, align: Sequence[int], capacity: int) -> Addresses:
-    accesses, gaps, storages = (
-        len(problem.access_step), len(problem.gap_lower), len(problem.names),
-    )  # fmt: skip
-    before, after = np.full(accesses, -1, np.int64), np.full(accesses, -1, np.int64)
-    numbers = np.arange(gaps, dtype=np.int64)
-    there = problem.gap_after >= 0
-    before[problem.gap_after[there]] = numbers[there]
-    there = problem.gap_before >= 0
-    after[problem.gap_before[there]] = numbers[there]
-    bounds = np.arange(storages + 1)
-    first_gap = np.searchsorted(problem.gap_storage, bounds).astype(np.int64)
-    # Of the operands of one op, the largest first.
-    room = problem.room[problem.access_storage]
-    order = np.lexsort((-room, problem.access_step)).astype(np.int64)
-    steps = np.arange(problem.steps + 1)
-    credit_of = np.full(accesses, -1, np.int64)
-    credit_of[problem.credit_access] = np.arange(len(problem.credit_access))
-    length = np.zeros(storages, np.int64)
-    brought = np.flatnonzero((first_gap[1:] > first_gap[:-1]) & ~problem.written)
-    length[brought] = problem.gap_upper[first_gap[:-1][brought]]
-    empty = [np.zeros(storages, np.int64) for _ in range(5)]
-    state = PoolState(
-        np.zeros(1, np.int64), empty[0], empty[1], empty[2], np.zeros(storages, bool),
-        np.zeros(storages, np.int64), empty[3], empty[4],
-    )  # fmt: skip
-    return Addresses(
-        room=problem.size,
-        align=np.array(align, np.int64),
-        spill=problem.spill_cost,
-        reload=problem.reload_cost,
-        written=problem.written,
-        stay=problem.stay,
-        access_storage=problem.access_storage.copy(),
-        near=problem.access_near.copy(),
-        cross=problem.access_cost.copy(),
-        before=before,
-        after=after,
-        first_access=np.searchsorted(problem.access_storage, bounds).astype(np.int64),
-        gap_lower=problem.gap_lower.copy(),
-        gap_upper=problem.gap_upper.copy(),
-        gap_before=problem.gap_before.copy(),
-        gap_after=problem.gap_after.copy(),
-        fixed=problem.gap_fixed.copy(),
-        first_gap=first_gap,
-        step_start=np.searchsorted(problem.access_step[order], steps).astype(np.int64),
-        step_access=order,
-        credit_of=credit_of,
-        over_start=np.searchsorted(
-            problem.over_credit, np.arange(len(problem.credit_access) + 1)
-        ).astype(np.int64),
-        over_access=problem.over_access.copy(),
-        over_gap=problem.over_gap.copy(),
-        by_end=np.argsort(-length, kind="stable").astype(np.int64),
-        capacity=capacity,
-        state=state,
-    )

@@ -2,8 +2,8 @@
 
 Keep everything, if that fits; eviction rules; the linear relaxation, whose prices bound the bytes
 moved and lead to a choice; CP-SAT on the gaps. The best choice is packed. Where its bytes fit at
-every step but its offsets do not, gaps are dropped, or CP-SAT runs again with less room there,
-until a packing fits.
+every step but its offsets do not, gaps and offsets are changed together, beginning with the
+packings that did not fit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
 from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
 from cpplan.spilling.search.hiding import hide_copies
-from cpplan.spilling.search.repair import repair_choice
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import NOTHING
 
@@ -85,14 +84,14 @@ class SpillSearch:
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
-        # Part of the fast pool that was left empty when a choice could be packed quickly.
-        self.margin = active().margins[0]
         # Seconds that the first layout took.
         self.layout_seconds = 0.0
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
         # Offsets of buffers in a plan in which nothing moves, by name.
         self.known: Mapping[str, int] = {}
+        # Packings that did not fit, from which evictions by address begin.
+        self._unfit: list[Start] = []
         self.report = report
 
     @property
@@ -139,11 +138,7 @@ class SpillSearch:
         if not self._better(best):
             return
         if not self._place(best, budget.share(tuning.packing_share)):
-            self._repair(best, budget.share(tuning.repairs_share))
-            if few and self._better(best):
-                self._again(prices, budget.share(tuning.less_room_share))
-            if self._better(best):
-                self._by_address((best, *rules), budget)
+            self._by_address((best, *rules), budget)
 
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Take the best packed choice to which evictions by address lead from some choices."""
@@ -160,6 +155,7 @@ class SpillSearch:
         if self.choice is not None and self.layout is not None:
             kept = self.choice.kept
             starts.append((kept, places_of(self.layout, self.problem, kept, self.program.graph)))
+        starts += self._unfit[::-1]
         starts += [(choice.kept, None) for choice in choices[: tuning.address_starts]]
         share = budget.share(tuning.address_share).deadline
         search = self._address_search(budget)
@@ -216,7 +212,6 @@ class SpillSearch:
                 continue
             choice = self._quick_choice(self._smaller(margin), prices, budget)
             if self._place(choice, budget, quick=True):
-                self.margin = margin
                 return
         self._place(
             make_choice(self.problem, self.problem.gap_fixed == 1, "everything dropped"), budget
@@ -230,26 +225,6 @@ class SpillSearch:
             if kept is not None:
                 choices.append(make_choice(self.problem, kept, _QUICK))
         return min(choices, key=lambda choice: choice.paid)
-
-    def _again(self, prices: dict[int, float], budget: Budget) -> None:
-        """CP-SAT with less room where packing its best choice did not fit.
-
-        First with the room with which a quick choice could be packed; then the least part of the
-        pool that must be left empty is told by halving.
-        """
-        tuning = active()
-        low, high = 0.0, min(1.0, 2 * self.margin)
-        while high - low > tuning.finest_margin and not (self.done or budget.deadline.expired()):
-            margin = (low + high) / 2
-            part = self._smaller(margin)
-            start = self._quick_choice(part, prices, budget)
-            kept = search_gaps(part, start.kept, budget.share(tuning.again_share))
-            choice = start if kept is None else make_choice(self.problem, kept, SEARCHED)
-            # If nothing better was found with so much left empty, no more need be.
-            if not self._better(choice) or self._place(choice, budget.share(tuning.packing_share)):
-                high = margin
-            else:
-                low = margin
 
     def _smaller(self, margin: float) -> SpillProblem:
         """The problem with this part of the fast pool left empty at each step, if the op fits."""
@@ -305,10 +280,23 @@ class SpillSearch:
         if late and self.choice is not None:
             return False
         layout = self._lay_out(choice, budget, quick=quick)
-        if not layout.fits:
-            return False
-        self._take(choice, layout)
-        return True
+        if layout.fits:
+            self._take(choice, layout)
+        else:
+            self._keep_unfit(choice, layout)
+        return layout.fits
+
+    def _keep_unfit(self, choice: Choice, layout: Layout) -> None:
+        """Note a packing that did not fit, as it is and without what ends above the fast pool."""
+        problem, capacity = self.problem, self.pools[0].capacity
+        assert capacity is not None
+        places = places_of(layout, problem, choice.kept, self.program.graph)
+        above = places + problem.size[problem.access_storage] > capacity
+        ends = np.zeros(len(choice.kept), bool)
+        for side in (problem.gap_before, problem.gap_after):
+            ends |= (side >= 0) & above[side]
+        below = choice.kept & (~ends | (problem.gap_fixed == 1))
+        self._unfit += [(below, places), (choice.kept, places)]
 
     def _lay_out(
         self, choice: Choice, budget: Budget, *, quick: bool, places: Ints | None = None
@@ -335,20 +323,6 @@ class SpillSearch:
     def _take(self, choice: Choice, layout: Layout) -> None:
         self.choice, self.layout = choice, layout
         self.report(choice.paid, self.bound.value, choice.found_by)
-
-    def _repair(self, choice: Choice, budget: Budget) -> None:
-        """Drop one gap after another of a choice whose packing does not fit, until it does."""
-        for _ in range(active().repairs):
-            if budget.deadline.expired() or not self._better(choice):
-                return
-            layout = self._lay_out(choice, budget, quick=True)
-            if layout.fits:
-                self._take(choice, layout)
-                return
-            repaired = repair_choice(self.program, self.problem, choice, layout)
-            if repaired is None:
-                return
-            choice = repaired
 
     def _proved(self, bound: int) -> None:
         if bound > self.bound.value:

@@ -1,0 +1,209 @@
+"""Arrays that the compiled loops of ``AddressSearch`` work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.spilling.problem import Flags, SpillProblem
+
+Amounts = NDArray[np.float64]
+# Steps between two pools that are remembered.
+_EVERY = 8
+
+
+class PoolState(NamedTuple):
+    """Scratch: blocks in the fast pool in order of offsets, and what is known of each storage."""
+
+    filled: Ints
+    blocks: Ints
+    offset: Ints
+    length: Ints
+    there: Flags
+    pinned: Ints
+    gap: Ints
+    used: Ints
+    drops: Ints
+    slow: Flags
+    losses: Amounts
+
+
+class Addresses(NamedTuple):
+    """A spilling problem as the compiled loops read it; see ``SpillProblem``.
+
+    ``before`` and ``after`` are the gaps beside each access, ``credit_of`` its credit, or -1;
+    ``by_end`` lists storages by the length of their first gap.
+    """
+
+    room: Ints
+    align: Ints
+    spill: Ints
+    reload: Ints
+    written: Flags
+    stay: Flags
+    access_storage: Ints
+    access_step: Ints
+    near: Flags
+    cross: Ints
+    before: Ints
+    after: Ints
+    first_access: Ints
+    gap_storage: Ints
+    gap_lower: Ints
+    gap_upper: Ints
+    gap_before: Ints
+    gap_after: Ints
+    fixed: Ints
+    first_gap: Ints
+    step_start: Ints
+    step_access: Ints
+    credit_of: Ints
+    over_start: Ints
+    over_access: Ints
+    over_gap: Ints
+    by_end: Ints
+    capacity: int
+    state: PoolState
+
+
+class Trail(NamedTuple):
+    """Blocks in the fast pool before every few steps, a row for each."""
+
+    filled: Ints
+    block: Ints
+    offset: Ints
+    gap: Ints
+
+
+class Packing(NamedTuple):
+    """Gaps dropped and offsets that are packed, and scratch for changes.
+
+    ``wanted`` are the addresses wanted, ``found`` those found, -1 in the slow pool; ``paid`` is the
+    cost of the moves of each storage, ``cost`` that of all.
+    """
+
+    drop: Flags
+    wanted: Ints
+    found: Ints
+    paid: Ints
+    cost: Ints
+    trail: Trail
+    trial: Flags
+    next_wanted: Ints
+    places: Ints
+    next_trail: Trail
+    listed: Ints
+    at: Ints
+    loss: Amounts
+    key: Ints
+    change: Amounts
+    every: int
+
+
+def new_packing(problem: SpillProblem, drop: Flags, wanted: Ints) -> Packing:
+    """Arrays for changes that begin with these gaps dropped and addresses wanted."""
+    accesses, gaps = len(problem.access_step), len(drop)
+    held = np.zeros(problem.steps + 1, np.int64)
+    np.add.at(held, problem.gap_lower, 1)
+    np.subtract.at(held, problem.gap_upper, 1)
+    most = int(np.cumsum(held)[:-1].max(initial=0))
+    most += int(np.bincount(problem.access_step, minlength=1).max())
+    rows = problem.steps // _EVERY + 1
+
+    def trail() -> Trail:
+        return Trail(
+            np.zeros(rows, np.int64), *(np.zeros((rows, most), np.int64) for _ in range(3))
+        )
+
+    return Packing(
+        drop=drop.copy(),
+        wanted=wanted.copy(),
+        found=np.full(accesses, -1, np.int64),
+        paid=np.zeros(len(problem.names), np.int64),
+        cost=np.zeros(1, np.int64),
+        trail=trail(),
+        trial=drop.copy(),
+        next_wanted=wanted.copy(),
+        places=np.full(accesses, -1, np.int64),
+        next_trail=trail(),
+        listed=np.zeros(gaps, np.int64),
+        at=np.zeros(gaps, np.int64),
+        loss=np.zeros(gaps),
+        key=np.zeros(2 * gaps, np.int64),
+        change=np.zeros(2 * gaps),
+        every=_EVERY,
+    )
+
+
+def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) -> Addresses:
+    """The arrays of a problem."""
+    accesses, gaps, storages = (
+        len(problem.access_step), len(problem.gap_lower), len(problem.names),
+    )  # fmt: skip
+    before, after = np.full(accesses, -1, np.int64), np.full(accesses, -1, np.int64)
+    numbers = np.arange(gaps, dtype=np.int64)
+    there = problem.gap_after >= 0
+    before[problem.gap_after[there]] = numbers[there]
+    there = problem.gap_before >= 0
+    after[problem.gap_before[there]] = numbers[there]
+    bounds = np.arange(storages + 1)
+    first_gap = np.searchsorted(problem.gap_storage, bounds).astype(np.int64)
+    # Of the operands of one op, the largest first.
+    room = problem.room[problem.access_storage]
+    order = np.lexsort((-room, problem.access_step)).astype(np.int64)
+    steps = np.arange(problem.steps + 1)
+    credit_of = np.full(accesses, -1, np.int64)
+    credit_of[problem.credit_access] = np.arange(len(problem.credit_access))
+    length = np.zeros(storages, np.int64)
+    brought = np.flatnonzero((first_gap[1:] > first_gap[:-1]) & ~problem.written)
+    length[brought] = problem.gap_upper[first_gap[:-1][brought]]
+    state = PoolState(
+        filled=np.zeros(1, np.int64),
+        blocks=np.zeros(storages, np.int64),
+        offset=np.zeros(storages, np.int64),
+        length=np.zeros(storages, np.int64),
+        there=np.zeros(storages, bool),
+        pinned=np.zeros(storages, np.int64),
+        gap=np.zeros(storages, np.int64),
+        used=np.zeros(storages, np.int64),
+        drops=np.zeros(storages, np.int64),
+        slow=np.zeros(storages, bool),
+        losses=np.zeros(storages),
+    )
+    return Addresses(
+        room=problem.size,
+        align=np.array(align, np.int64),
+        spill=problem.spill_cost,
+        reload=problem.reload_cost,
+        written=problem.written,
+        stay=problem.stay,
+        access_storage=problem.access_storage.copy(),
+        access_step=problem.access_step.copy(),
+        near=problem.access_near.copy(),
+        cross=problem.access_cost.copy(),
+        before=before,
+        after=after,
+        first_access=np.searchsorted(problem.access_storage, bounds).astype(np.int64),
+        gap_storage=problem.gap_storage.copy(),
+        gap_lower=problem.gap_lower.copy(),
+        gap_upper=problem.gap_upper.copy(),
+        gap_before=problem.gap_before.copy(),
+        gap_after=problem.gap_after.copy(),
+        fixed=problem.gap_fixed.copy(),
+        first_gap=first_gap,
+        step_start=np.searchsorted(problem.access_step[order], steps).astype(np.int64),
+        step_access=order,
+        credit_of=credit_of,
+        over_start=np.searchsorted(
+            problem.over_credit, np.arange(len(problem.credit_access) + 1)
+        ).astype(np.int64),
+        over_access=problem.over_access.copy(),
+        over_gap=problem.over_gap.copy(),
+        by_end=np.argsort(-length, kind="stable").astype(np.int64),
+        capacity=capacity,
+        state=state,
+    )
