@@ -13,6 +13,8 @@ from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_schedules
+from cpplan.remat.search.profile_kernel import blank_profile, follow
+from cpplan.remat.search.schedule_kernel import anneal, space_for
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
@@ -93,8 +95,6 @@ def test_infeasible_limit_gives_the_least_peak():
 
 
 def test_the_loop_measures_what_the_problem_does():
-    from cpplan.remat.search.profile_kernel import measure
-
     for seed in range(60):
         problem = random_remat_problem(seed, 6)
         flat, order = flatten(problem), np.array(given_order(problem))
@@ -103,17 +103,14 @@ def test_the_loop_measures_what_the_problem_does():
             limit = problem.peak(order) - 2
             pressure = problem.pressure(schedule)
             beyond = int(np.maximum(pressure - limit, 0).sum())
-            assert measure(flat, schedule, len(schedule), limit) == (
-                pressure.max(),
-                beyond,
-            )
+            profile = blank_profile(flat, len(schedule) + 1)
+            measured = follow(flat, schedule, len(schedule), limit, profile)
+            assert measured == (pressure.max(), beyond)
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_judged_bytes_are_the_measured_ones(in_place):
     """After many moves, each judged in its window alone, the bytes beyond the limit are right."""
-    from cpplan.remat.search.schedule_kernel import anneal
-
     for seed in range(40):
         problem = random_remat_problem(seed, 4 + seed % 9)
         problem = remat_problem(problem.graph, in_place=in_place)
@@ -124,7 +121,7 @@ def test_judged_bytes_are_the_measured_ones(in_place):
         best, result = schedule.copy(), np.array([len(order), 1e9, 1e9, 0, 0, 0], np.float64)
         length = anneal(
             flat, limit, schedule, len(order), best, result, 300, 1.0, 1.0, 1.0, 9.0,
-            seed % 2 == 0, np.random.default_rng(seed),
+            seed % 2 == 0, np.random.default_rng(seed), space_for(flat, len(schedule)),
         )  # fmt: skip
         walked = schedule[:length].tolist()
         assert problem.is_schedule(walked), seed

@@ -16,6 +16,7 @@ import numpy as np
 from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import flatten
+from cpplan.remat.search.schedule_kernel import drop_values, space_for
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -60,16 +61,14 @@ def drop(
     """
     if not prepare(SCHEDULES, deadline):
         raise TimeUpError
-    from cpplan.remat.search.schedule_kernel import drop_values
-
     units = np.fromiter(start, np.int64)
     length = len(units)
     schedule = np.zeros(LONGEST * len(problem) + length + 16, np.int64)
     schedule[:length] = units
     flat, random = flatten(problem), np.random.default_rng(0)
-    going = np.array([1.0, 0.0])
+    going, space = np.array([1.0, 0.0]), space_for(flat, len(schedule))
     while length and going[0]:
         deadline.check()
-        length = drop_values(flat, limit, schedule, length, _STEPS, going, random)
+        length = drop_values(flat, limit, schedule, length, _STEPS, going, random, space)
         deadline.spend(going[1])
     return tuple(schedule[:length].tolist())

@@ -19,6 +19,7 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.search.schedule_kernel import anneal, space_for
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
@@ -142,11 +143,10 @@ class _Walk:
         """Keep a schedule, with room for as many runs more."""
         self._kept = np.empty(2 * max(len(schedule), len(self._problem)) + 64, np.int64)
         self._kept[: len(schedule)] = schedule
+        self._space = space_for(self._flat, len(self._kept))
 
     def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
         """Outcome of one round if it is better than the best so far, else ``None``."""
-        from cpplan.remat.search.schedule_kernel import anneal
-
         best = self._best
         begin = tuple(dict.fromkeys(best.schedule)) if anew else best.schedule
         length = len(begin)
@@ -162,7 +162,7 @@ class _Walk:
             length = anneal(
                 self._flat, self._limit, now, length, self._kept, result, moves // calls,
                 self._price * self._mean, hot, cold,
-                float(len(self._problem)), not self._joint, self._random,
+                float(len(self._problem)), not self._joint, self._random, self._space,
             )  # fmt: skip
             deadline.spend(result[3])
             result[3] = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.remat.search.profile_kernel import access_from, read_next
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # Units that one move removes or carries along at most, and those that it inserts.
 _BLOCK, _INSERTED = 8, 24
@@ -28,14 +28,14 @@ MOST_AGAIN, _LOOKS = 250, 12
 _FAR = 100
 
 
-@inner_loop
+@compiled_loop
 def copy_runs(source, begin, end, target, at):
-    """Copy ``source[begin:end]`` to ``target`` from ``at`` on: slices take seconds to compile."""
+    """Copy ``source[begin:end]`` to ``target`` from ``at`` on."""
     for k in range(end - begin):
         target[at + k] = source[begin + k]
 
 
-@inner_loop
+@compiled_loop
 def joined(schedule, length, low, high, new, size, other):
     """Fill ``other`` with the changed schedule; return its length, -1 for no move or no room."""
     if low < 0 or length - (high - low) + size > len(other):
@@ -46,7 +46,7 @@ def joined(schedule, length, low, high, new, size, other):
     return length - (high - low) + size
 
 
-@inner_loop
+@compiled_loop
 def pick_repeated(random, schedule, length, count):
     """The position of a unit that runs more than once, or -1."""
     start = random.integers(0, length)
@@ -57,7 +57,7 @@ def pick_repeated(random, schedule, length, count):
     return -1
 
 
-@inner_loop
+@compiled_loop
 def keeps_order(profile, schedule, low, high, new, size):
     """True if first runs keep their order. O(window²) at worst, as windows are short."""
     at = low
@@ -83,7 +83,7 @@ def keeps_order(profile, schedule, low, high, new, size):
     return True
 
 
-@inner_loop
+@compiled_loop
 def insert(random, flat, rank, first, schedule, length, new):
     """Compute a value again before one of its readers, and perhaps the values that needs."""
     place, count = _block(random, flat, rank, first, schedule, length, new)
@@ -92,7 +92,7 @@ def insert(random, flat, rank, first, schedule, length, new):
     return put(schedule, length, place, new, count)
 
 
-@inner_loop
+@compiled_loop
 def _block(random, flat, rank, first, schedule, length, block):
     """A place, and the number of units to run there again, in ``block``; 0 for none."""
     place, count = random.integers(0, length), 0
@@ -133,7 +133,7 @@ def _block(random, flat, rank, first, schedule, length, block):
     return place, count
 
 
-@inner_loop
+@compiled_loop
 def put(schedule, length, place, new, count):
     """The window of an insertion of ``new[:count]`` before a place; completes ``new``."""
     if place < length:
@@ -145,7 +145,7 @@ def put(schedule, length, place, new, count):
     return length - 1, length, count + 1
 
 
-@inner_loop
+@compiled_loop
 def _grow(random, flat, block, rank):
     """Add units that the first of a block needs, and what they need; the last in order first."""
     count, part, k = 1, random.random(), 0
@@ -167,7 +167,7 @@ def _grow(random, flat, block, rank):
     return count
 
 
-@inner_loop
+@compiled_loop
 def _among(block, count, unit):
     for k in range(count):
         if block[k] == unit:
@@ -175,7 +175,7 @@ def _among(block, count, unit):
     return False
 
 
-@inner_loop
+@compiled_loop
 def relieve(random, flat, limit, rank, profile, schedule, length, new):
     """Free a value at a position beyond the limit, and compute it again for its next reader."""
     place = random.integers(0, length)
@@ -199,7 +199,7 @@ def relieve(random, flat, limit, rank, profile, schedule, length, new):
     return -1, 0, 0
 
 
-@inner_loop
+@compiled_loop
 def freed_until(flat, profile, storage, place, length):
     """The position of the next reader of a value that may be freed at a place; -1 if it may not."""
     writer = flat.writer[storage]
@@ -214,15 +214,15 @@ def freed_until(flat, profile, storage, place, length):
     return -1 if stop == place else stop
 
 
-@inner_loop
+@compiled_loop
 def again(random, flat, limit, rank, profile, unit, place, kept, kept_beyond, new):
     """The units to run before a place so that a unit's values are there; how many, or -1.
 
     Inputs that are not there are kept from their last use on, with the chance ``kept`` if that
     stays within the limit and ``kept_beyond`` if not; else they are computed again, too.
     """
-    profile.stamp[-1] += 1
-    stamp = profile.stamp[-1]
+    profile.stamp[len(flat.size)] += 1
+    stamp = profile.stamp[len(flat.size)]
     new[0], count, k = unit, 1, 0
     while k < count:
         for t in range(flat.read_start[new[k]], flat.read_start[new[k] + 1]):
@@ -260,7 +260,7 @@ def again(random, flat, limit, rank, profile, unit, place, kept, kept_beyond, ne
     return count
 
 
-@inner_loop
+@compiled_loop
 def removable(flat, first, schedule, length, position):
     """True if the units that wait for this one still run after it without this run."""
     unit = schedule[position]
@@ -277,7 +277,7 @@ def removable(flat, first, schedule, length, position):
     return True
 
 
-@inner_loop
+@compiled_loop
 def remove(random, flat, first, count, position, schedule, length, new):
     """Run some unit once less, and perhaps its neighbours."""
     if not removable(flat, first, schedule, length, position):
@@ -297,7 +297,7 @@ def remove(random, flat, first, count, position, schedule, length, new):
     return position, end + 1, 1
 
 
-@inner_loop
+@compiled_loop
 def remove_with_needs(flat, profile, position, schedule, length, new):
     """Run a unit once less, and all that was computed again nearby for it alone."""
     first, access = profile.first, profile.access
@@ -337,7 +337,7 @@ def remove_with_needs(flat, profile, position, schedule, length, new):
     return low, position + 1, size
 
 
-@inner_loop
+@compiled_loop
 def exchange(random, flat, rank, first, position, schedule, length, new):
     """Run some unit once less, and compute another value again."""
     if first[schedule[position]] == position:
@@ -355,7 +355,7 @@ def exchange(random, flat, rank, first, position, schedule, length, new):
     return position, place, span + count
 
 
-@inner_loop
+@compiled_loop
 def move_units(random, flat, first, schedule, length, new, reach):
     """Move some units in a row to an earlier or a later place."""
     size = 1
@@ -400,7 +400,7 @@ def move_units(random, flat, first, schedule, length, new, reach):
     return begin, high, high - begin
 
 
-@inner_loop
+@compiled_loop
 def _ready(flat, unit, first, place):
     """True if all predecessors of the unit run before a place."""
     for t in range(flat.before_start[unit], flat.before_start[unit + 1]):
@@ -409,7 +409,7 @@ def _ready(flat, unit, first, place):
     return True
 
 
-@inner_loop
+@compiled_loop
 def _ready_before(flat, unit, first, place, begin):
     """True if no predecessor of the unit has its first run from ``place`` to before ``begin``."""
     for t in range(flat.before_start[unit], flat.before_start[unit + 1]):

@@ -1,15 +1,21 @@
-"""The compiled loop of the search over packed schedules; imports numba, so import it to search."""
+"""The compiled loop of the search over packed schedules."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+import math
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.remat.search.flat_problem import FlatProblem
 from cpplan.remat.search.moves_kernel import (
     MOST_AGAIN,
+    copy_runs,
     insert,
     joined,
     move_units,
@@ -19,7 +25,6 @@ from cpplan.remat.search.moves_kernel import (
 from cpplan.remat.search.retention_kernel import (
     NO,
     all_shared,
-    blank_retentions,
     find_retentions,
     measure_slots,
     overlap,
@@ -33,6 +38,9 @@ from cpplan.remat.search.run_names_kernel import (
     name_removed,
     same_order,
 )
+from cpplan.runtime.loop_compiler import compiled_loop
+
+Flags = NDArray[np.bool_]
 
 # Shares of the moves.
 _INSERT, _REMOVE, _EXCHANGE, _MOVE = 0.20, 0.25, 0.10, 0.15
@@ -40,10 +48,104 @@ _INSERT, _REMOVE, _EXCHANGE, _MOVE = 0.20, 0.25, 0.10, 0.15
 _PLACE = 0.7
 
 
-@njit(cache=True)
+class Found(NamedTuple):
+    """Retentions of a schedule, as :func:`~cpplan.remat.search.retention_kernel.find_retentions`.
+
+    Attributes
+    ----------
+    begin, end, stop
+        First and last position of every slot, and the run that ends it.
+    active
+        Slots that are in use.
+    """
+
+    begin: Ints
+    end: Ints
+    stop: Ints
+    active: Ints
+
+
+class Space(NamedTuple):
+    """Space for one walk.
+
+    Attributes
+    ----------
+    middle, other, middle_ids, other_ids
+        Schedules that a move makes, and the numbers of their runs.
+    new
+        Units that a move puts into a window.
+    found, found2
+        Retentions of the schedule and of the one that a move makes.
+    near, conflicts, changed, old_off, pending
+        Of every slot: lists of slots, the offsets of some, and flags.
+    moved, used, free
+        Of every run: the last move that moved it, a flag, and a list of numbers not in use.
+    count, first, rank, seen
+        Of every unit: its runs, the first one, its place in a topological order, and the last move
+        that saw it.
+    latest
+        Of every storage, its latest slot.
+    """
+
+    middle: Ints
+    other: Ints
+    middle_ids: Ints
+    other_ids: Ints
+    new: Ints
+    found: Found
+    found2: Found
+    near: Ints
+    conflicts: Ints
+    changed: Ints
+    old_off: Ints
+    pending: Flags
+    moved: Ints
+    used: Flags
+    free: Ints
+    count: Ints
+    first: Ints
+    rank: Ints
+    seen: Ints
+    latest: Ints
+
+
+def space_for(flat: FlatProblem, room: int, slots: int) -> Space:
+    """Space for a walk over schedules of at most ``room`` runs, with so many slots in all."""
+
+    def blank(length: int) -> Ints:
+        return np.zeros(length, np.int64)
+
+    units = len(flat.extra)
+    rank = np.empty(units, np.int64)
+    rank[flat.topological] = np.arange(units)
+    return Space(
+        middle=blank(room),
+        other=blank(room),
+        middle_ids=blank(room),
+        other_ids=blank(room),
+        new=blank(room + 2 * MOST_AGAIN),
+        found=Found(*(blank(slots) for _ in range(4))),
+        found2=Found(*(blank(slots) for _ in range(4))),
+        near=blank(slots),
+        conflicts=blank(slots),
+        changed=blank(slots),
+        old_off=blank(slots),
+        pending=np.zeros(slots, bool),
+        moved=blank(room),
+        used=np.zeros(room, bool),
+        free=blank(room),
+        count=blank(units),
+        first=np.full(units, room, np.int64),
+        rank=rank,
+        seen=blank(units),
+        latest=blank(len(flat.size)),
+    )
+
+
+@compiled_loop
 def anneal_packed(
     flat, slots, limit, align, schedule, ids, length, off, size, best, result, moves, weight,
-    hot, cold, reach, joint, random,
+    hot, cold, reach, joint, random, space,
 ):  # fmt: skip
     """Random moves of runs and of retentions, judged by cost plus ``weight`` for every byte shared.
 
@@ -76,40 +178,34 @@ def anneal_packed(
         True if first runs may change their order.
     random
         A ``numpy.random.Generator``.
+    space
+        A new :class:`Space`.
     """
     units, storages, room = len(flat.extra), len(flat.size), len(schedule)
     given, given_ids = schedule, ids
     best_schedule, best_ids, best_off = best
-    total = len(size)
-    middle, other = np.empty(room, np.int64), np.empty(room, np.int64)
-    middle_ids, other_ids = np.empty(room, np.int64), np.empty(room, np.int64)
-    new = np.empty(room + 2 * MOST_AGAIN, np.int64)
-    begin, end, stop, active, near = blank_retentions(total)
-    begin2, end2, stop2, active2, conflicts = blank_retentions(total)
-    conflict_count = 0
-    pending = np.zeros(total, np.bool_)
-    changed, old_off = np.empty(total, np.int64), np.empty(total, np.int64)
-    moved = np.zeros(room, np.int64)
-    stamp = 0
-    count = np.zeros(units, np.int64)
-    first = np.full(units, room, np.int64)
-    rank = np.empty(units, np.int64)
-    rank[flat.topological] = np.arange(units)
+    middle, other, middle_ids, other_ids = (
+        space.middle, space.other, space.middle_ids, space.other_ids,
+    )  # fmt: skip
+    begin, end, stop, active = space.found
+    begin2, end2, stop2, active2 = space.found2
+    new, near, conflicts, changed = space.new, space.near, space.conflicts, space.changed
+    old_off, pending, latest = space.old_off, space.pending, space.latest
+    moved, used, free, seen = space.moved, space.used, space.free, space.seen
+    count, first, rank = space.count, space.first, space.rank
+    conflict_count, stamp, left = 0, 0, 0
     cost = 0.0
-    used = np.zeros(room, np.bool_)
     for position in range(length - 1, -1, -1):
         unit = schedule[position]
         cost += flat.cost[unit]
         count[unit] += 1
         first[unit] = position
         used[ids[position]] = True
-    free, left = np.empty(room, np.int64), 0
     for run in range(room - 1, -1, -1):
         if not used[run]:
             free[left] = run
             left += 1
-    seen = np.zeros(units, np.int64)
-    n_active = find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active)
+    n_active = find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active, latest)
     shared = all_shared(begin, end, active, n_active, off, size, pending)
     fall = (cold / hot) ** (1.0 / max(1, moves))
     temperature = hot
@@ -123,7 +219,7 @@ def anneal_packed(
                     conflicts[conflict_count] = slot
                     conflict_count += 1
         # What may become worse is drawn first, so that most moves are given up halfway.
-        allowed = -temperature * np.log(1.0 - random.random())
+        allowed = -temperature * math.log(1.0 - random.random())
         kind = random.random() if reach > 0 else 0.99
         if kind >= _INSERT + _REMOVE + _EXCHANGE + _MOVE:
             # Another offset for one retention.
@@ -142,8 +238,9 @@ def anneal_packed(
                 if (shared == 0 and (result[1] > 0 or cost < result[2])) or (
                     0 < shared < result[1]
                 ):
-                    best_schedule[:length], best_ids[:length] = schedule[:length], ids[:length]
-                    best_off[:] = off
+                    copy_runs(schedule, 0, length, best_schedule, 0)
+                    copy_runs(ids, 0, length, best_ids, 0)
+                    copy_runs(off, 0, len(off), best_off, 0)
                     result[0], result[1], result[2] = length, shared, cost
             continue
         stamp += 1
@@ -192,7 +289,9 @@ def anneal_packed(
             continue
         for k in range(taken):
             measure_slots(flat, slots, other, other_ids, n, free[left - 1 - k], align, size)
-        n_active2 = find_retentions(flat, slots, other, other_ids, n, begin2, end2, stop2, active2)
+        n_active2 = find_retentions(
+            flat, slots, other, other_ids, n, begin2, end2, stop2, active2, latest
+        )
         # Retentions that begin or end at other runs than before.
         k_changed = 0
         for k in range(n_active):
@@ -210,7 +309,7 @@ def anneal_packed(
                 slot, off[slot], 1 << 60, begin, end, active, n_active, pending, off, size
             )
             pending[slot] = True
-        most = shared + int(np.floor((allowed - judged + cost) / weight))
+        most = shared + math.floor((allowed - judged + cost) / weight)
         if after > most:
             for k in range(gone):
                 pending[changed[k]] = False
@@ -274,9 +373,10 @@ def anneal_packed(
         if (shared == 0 and (result[1] > 0 or cost < result[2])) or (
             shared > 0 and shared < result[1]
         ):
-            best_schedule[:length], best_ids[:length] = schedule[:length], ids[:length]
-            best_off[:] = off
+            copy_runs(schedule, 0, length, best_schedule, 0)
+            copy_runs(ids, 0, length, best_ids, 0)
+            copy_runs(off, 0, len(off), best_off, 0)
             result[0], result[1], result[2] = length, shared, cost
-    given[:length] = schedule[:length]
-    given_ids[:length] = ids[:length]
+    copy_runs(schedule, 0, length, given, 0)
+    copy_runs(ids, 0, length, given_ids, 0)
     return length

@@ -25,7 +25,9 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_schedules
+from cpplan.remat.search.packed_kernel import anneal_packed, space_for
 from cpplan.remat.search.retention_buffers import RetentionBuffers
+from cpplan.remat.search.retention_kernel import find_retentions, measure_runs, place_all
 from cpplan.remat.search.separation import Retentions, separate_retentions
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
@@ -251,8 +253,6 @@ class _Walk:
 
     def _place(self, length: int) -> int:
         """Place all retentions, one after another; return the bytes that they share."""
-        from cpplan.remat.search.retention_kernel import place_all
-
         shared: int = place_all(
             self._random, self._flat, self._slots, self._schedule, self._runs, length,
             self._buffers.room, self._align, self._off, self._size,
@@ -305,12 +305,11 @@ class _Walk:
 
     def _find(self, schedule: Ints, runs: Ints, length: int) -> _Slots:
         """The slots that hold what a schedule keeps."""
-        from cpplan.remat.search.retention_kernel import find_retentions
-
         begin, end, stop, active = (np.zeros(len(self._off), np.int64) for _ in range(4))
         count = find_retentions(
-            self._flat, self._slots, schedule, runs, length, begin, end, stop, active
-        )
+            self._flat, self._slots, schedule, runs, length, begin, end, stop, active,
+            np.empty(len(self._flat.size), np.int64),
+        )  # fmt: skip
         active = active[:count]
         blocks = len(self._flat.size) + (runs[:length] + 1) * self._slots - 1
         inner = np.isin(active, blocks) if self._flat.extra.any() else np.zeros(count, bool)
@@ -335,8 +334,6 @@ class _Walk:
 
     def round(self, moves: int, deadline: Deadline, *, warm: bool = False) -> None:
         """Anneal runs and offsets once."""
-        from cpplan.remat.search.packed_kernel import anneal_packed
-
         length = int(self._result[0])
         best_schedule, best_runs, best_off = self._best
         schedule, runs, off = best_schedule.copy(), best_runs.copy(), best_off.copy()
@@ -356,6 +353,7 @@ class _Walk:
                 off, self._size, self._best, self._result, moves // calls,
                 price / max(1, self._buffers.room), hot, cold,
                 float(len(self._problem)), self._joint, self._random,
+                space_for(self._flat, len(schedule), len(off)),
             )  # fmt: skip
             deadline.spend(moves // calls * (length + _BESIDES) / _RATE)
         if warm:
@@ -365,7 +363,4 @@ class _Walk:
 
     def _measure(self, schedule: Ints, runs: Ints, length: int) -> None:
         """Set the sizes and alignments of the retentions and blocks that the runs begin."""
-        from cpplan.remat.search.retention_kernel import measure_run
-
-        for k in range(length):
-            measure_run(self._flat, self._slots, schedule[k], runs[k], self._align, self._size)
+        measure_runs(self._flat, self._slots, schedule, runs, length, self._align, self._size)

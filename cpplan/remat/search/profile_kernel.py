@@ -1,4 +1,4 @@
-"""Live bytes of a schedule, and how a changed stretch of it changes them; imports numba.
+"""Live bytes of a schedule, and how a changed stretch of it changes them.
 
 A move changes a schedule only in a window. Bytes live after the window retention the same, since a
 retention that reaches beyond it is read there before and after the move. So the window is measured
@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from cpplan.model.problem import Ints
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.remat.search.flat_problem import FlatProblem
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # An access is the number 4 × (position + 1), plus these.
 _BEGIN, _SPARED = 2, 1
@@ -62,46 +62,29 @@ class Profile(NamedTuple):
     flips: Ints
 
 
-@inner_loop
-def blank_profile(flat, room):
+def blank_profile(flat: FlatProblem, room: int) -> Profile:
     """Space for the profile of a schedule of at most ``room`` runs."""
     units, storages = len(flat.extra), len(flat.size)
-    most = 0
-    for unit in range(units):
-        accesses = flat.read_start[unit + 1] - flat.read_start[unit]
-        most = max(most, accesses + flat.write_start[unit + 1] - flat.write_start[unit])
-    entry = np.zeros(1, np.int64)
-    entry[0] = flat.entry
-    return Profile(
-        np.zeros(storages + 1, np.int64),
-        np.zeros(room * most + storages + 1, np.int64),
-        np.zeros(room + 2, np.int64),
-        np.zeros(units, np.int64),
-        np.zeros(units, np.int64),
-        np.zeros(room + 1, np.int64),
-        np.zeros(1, np.int64),
-        entry,
-        np.zeros(storages, np.int64),
-        np.zeros(storages + 1, np.int64),
-        np.zeros(storages, np.int64),
-        np.zeros(storages, np.int64),
-        np.zeros(storages, np.int64),
-        np.zeros(storages, np.int64),
-        np.zeros(storages, np.int64),
-        np.zeros(storages, np.int64),
-        np.zeros(room + 2, np.int64),
-        np.zeros(2 * storages + 2, np.int64),
-        np.zeros(2, np.int64),
-    )
+    accesses = np.diff(flat.read_start) + np.diff(flat.write_start)
+    most = int(accesses.max(initial=0))
+    lengths = {
+        "start": storages + 1,
+        "access": room * most + storages + 1,
+        "live": room + 2,
+        "first": units,
+        "times": units,
+        "again": room + 1,
+        "total": 1,
+        "entry": 1,
+        "stamp": storages + 1,
+        "change": room + 2,
+        "found": 2 * storages + 2,
+        "flips": 2,
+    }
+    return Profile(*(np.zeros(lengths.get(name, storages), np.int64) for name in Profile._fields))
 
 
-@njit(cache=True)
-def measure(flat, schedule, length, limit):
-    """``(peak, bytes beyond the limit added up over all positions)`` of a schedule."""
-    return follow(flat, schedule, length, limit, blank_profile(flat, length + 1))
-
-
-@inner_loop
+@compiled_loop
 def follow(flat, schedule, length, limit, profile):
     """Set the profile of a schedule; return its peak and the bytes beyond the limit, added up."""
     start, access, live, first = profile.start, profile.access, profile.live, profile.first
@@ -182,7 +165,7 @@ def follow(flat, schedule, length, limit, profile):
     return peak, beyond
 
 
-@inner_loop
+@compiled_loop
 def access_from(profile, storage, position):
     """Index of the first access to a storage at a position or later; the end if there is none."""
     low, high, key = profile.start[storage], profile.start[storage + 1], 4 * (position + 1)
@@ -196,7 +179,7 @@ def access_from(profile, storage, position):
     return low
 
 
-@inner_loop
+@compiled_loop
 def read_next(flat, profile, storage, k):
     """True if a retention lasts to the ``k``-th access, or to the end of the schedule."""
     if k < profile.start[storage + 1]:
@@ -204,7 +187,7 @@ def read_next(flat, profile, storage, k):
     return flat.kept[storage]
 
 
-@inner_loop
+@compiled_loop
 def beyond_after(flat, limit, schedule, profile, low, high, new, size):
     """Change of the bytes beyond the limit if ``schedule[low:high]`` becomes ``new[:size]``.
 
@@ -212,8 +195,8 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
     """
     number, accessed, stamps = profile.number, profile.accessed, profile.stamp
     start, access, live = profile.start, profile.access, profile.live
-    stamps[-1] += 1
-    stamp = stamps[-1]
+    stamps[len(flat.size)] += 1
+    stamp = stamps[len(flat.size)]
     count = 0
     for k in range(high - low + size):
         unit = schedule[low + k] if k < high - low else new[k - high + low]
@@ -331,7 +314,7 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
     return beyond
 
 
-@inner_loop
+@compiled_loop
 def follow_window(flat, schedule, profile, low, high, new):
     """Set the profile after units changed places in a window that was just judged.
 

@@ -1,4 +1,4 @@
-"""Retentions of a schedule, their offsets, and the bytes they share; imports numba."""
+"""Retentions of a schedule, their offsets, and the bytes they share."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cpplan.model.problem import Ints
+from cpplan.remat.search.flat_problem import FlatProblem
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # Offsets that are looked at for a retention, at most.
 _LOOKS = 400
@@ -14,15 +17,18 @@ _LOOKS = 400
 _ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
 
 
-@njit(cache=True)
-def find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active):
+@compiled_loop
+def find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active, latest):
     """The retentions of a schedule: first and last position, run that ends them; and their number.
 
-    ``active`` lists their slots by first position; ``end`` of all other slots is -1.
+    ``active`` lists their slots by first position; ``end`` of all other slots is -1. ``latest`` is
+    scratch, a row for every storage.
     """
     storages = len(flat.size)
-    end[:] = -1
-    latest = np.full(storages, -1, np.int64)
+    for slot in range(len(end)):
+        end[slot] = -1
+    for s in range(storages):
+        latest[s] = -1
     count = 0
     if flat.entry > 0:
         slot = len(end) - 1
@@ -61,7 +67,7 @@ def find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active
     return count
 
 
-@njit(cache=True)
+@compiled_loop
 def overlap(slot, offset, limit, begin, end, active, count, pending, off, size):
     """Bytes that a retention at an offset shares with others, pair by pair; up to ``limit``."""
     low, high, first, last = offset, offset + size[slot], begin[slot], end[slot]
@@ -80,7 +86,7 @@ def overlap(slot, offset, limit, begin, end, active, count, pending, off, size):
     return shared
 
 
-@njit(cache=True)
+@compiled_loop
 def place(random, slot, limit, most, align, begin, end, active, count, pending, off, size, near):
     """``(offset, bytes shared)`` where a retention shares least with others, beside one of them.
 
@@ -129,7 +135,7 @@ def place(random, slot, limit, most, align, begin, end, active, count, pending, 
     return best, least
 
 
-@njit(cache=True)
+@compiled_loop
 def shift(
     random, slot, limit, most, align, begin, end, active, count, pending, off, size, near, moved,
     before,
@@ -201,20 +207,32 @@ def shift(
     return more
 
 
-@njit(cache=True)
-def place_all(random, flat, slots, schedule, ids, length, limit, align, off, size):
+def place_all(
+    random: np.random.Generator, flat: FlatProblem, slots: int, schedule: Ints, ids: Ints,
+    length: int, limit: int, align: Ints, off: Ints, size: Ints,
+) -> int:  # fmt: skip
     """Offsets for all retentions, those of the largest area first; bytes that they share."""
     total = len(size)
-    begin, end, stop, active, near = blank_retentions(total)
-    count = find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active)
-    pending = np.ones(total, np.bool_)
-    area = np.empty(count, np.float64)
-    for k in range(count):
-        slot = active[k]
-        area[k] = -float(size[slot]) * (end[slot] - begin[slot] + 1)
+    begin, end, stop, active, near = (np.zeros(total, np.int64) for _ in range(5))
+    latest = np.empty(len(flat.size), np.int64)
+    count = find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active, latest)
+    slot = active[:count]
+    area = size[slot].astype(np.float64) * (end[slot] - begin[slot] + 1)
+    order = slot[np.argsort(-area, kind="stable")]
+    shared = place_in_order(
+        random, order, limit, align, begin, end, active, count, np.ones(total, bool), off, size,
+        near,
+    )  # fmt: skip
+    return int(shared)
+
+
+@compiled_loop
+def place_in_order(
+    random, order, limit, align, begin, end, active, count, pending, off, size, near
+):
+    """Set offsets of retentions one after another, and return the bytes that they share."""
     shared = 0
-    for k in np.argsort(area):
-        slot = active[k]
+    for slot in order:
         off[slot], more = place(
             random, slot, limit, 1 << 60, align, begin, end, active, count, pending, off, size, near
         )
@@ -223,18 +241,7 @@ def place_all(random, flat, slots, schedule, ids, length, limit, align, off, siz
     return shared
 
 
-@njit(cache=True)
-def blank_retentions(total):
-    return (
-        np.zeros(total, np.int64),
-        np.full(total, -1, np.int64),
-        np.zeros(total, np.int64),
-        np.zeros(total, np.int64),
-        np.zeros(total, np.int64),
-    )
-
-
-@njit(cache=True)
+@compiled_loop
 def all_shared(begin, end, active, count, off, size, pending):
     shared = 0
     for k in range(count):
@@ -244,14 +251,21 @@ def all_shared(begin, end, active, count, off, size, pending):
     return shared
 
 
-@njit(cache=True)
+@compiled_loop
 def measure_slots(flat, slots, schedule, ids, length, run, align, size):
     for position in range(length):
         if ids[position] == run:
             measure_run(flat, slots, schedule[position], run, align, size)
 
 
-@njit(cache=True)
+@compiled_loop
+def measure_runs(flat, slots, schedule, ids, length, align, size):
+    """Set the sizes and alignments of the retentions and the blocks that all runs begin."""
+    for position in range(length):
+        measure_run(flat, slots, schedule[position], ids[position], align, size)
+
+
+@compiled_loop
 def measure_run(flat, slots, unit, run, align, size):
     """Set the sizes and alignments of the retentions and the block that a run begins."""
     storages = len(flat.size)

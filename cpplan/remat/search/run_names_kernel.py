@@ -1,14 +1,15 @@
-"""Numbers of the runs of a schedule, kept the same from one move to the next; imports numba."""
+"""Numbers of the runs of a schedule, kept the same from one move to the next."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-from numba import njit
+from cpplan.remat.search.moves_kernel import copy_runs
+from cpplan.runtime.loop_compiler import compiled_loop
 
 
-@njit(cache=True)
+@compiled_loop
 def differs(slot, storages, slots, begin, begin2, ids, other_ids, stop, stop2, moved, stamp):
     if stop[slot] != stop2[slot] or ids[begin[slot]] != other_ids[begin2[slot]]:
         return True
@@ -17,7 +18,7 @@ def differs(slot, storages, slots, begin, begin2, ids, other_ids, stop, stop2, m
     return stop[slot] >= 0 and moved[stop[slot]] == stamp
 
 
-@njit(cache=True)
+@compiled_loop
 def name_inserted(schedule, ids, length, other, other_ids, n, free, left, moved, stamp):
     """Number the runs of a schedule after an insertion; return how many, or -1 without room."""
     more, place = n - length, 0
@@ -25,24 +26,24 @@ def name_inserted(schedule, ids, length, other, other_ids, n, free, left, moved,
         return -1
     while place < length and schedule[place] == other[place]:
         place += 1
-    other_ids[:place] = ids[:place]
+    copy_runs(ids, 0, place, other_ids, 0)
     for k in range(more):
         other_ids[place + k] = free[left - 1 - k]
         moved[free[left - 1 - k]] = stamp
-    other_ids[place + more : n] = ids[place:length]
+    copy_runs(ids, place, length, other_ids, place + more)
     return more
 
 
-@njit(cache=True)
+@compiled_loop
 def name_removed(schedule, ids, length, other, other_ids, n, moved, stamp):
     less, place = length - n, 0
     while place < n and schedule[place] == other[place]:
         place += 1
-    other_ids[:place] = ids[:place]
-    other_ids[place:n] = ids[place + less : length]
+    copy_runs(ids, 0, place, other_ids, 0)
+    copy_runs(ids, place + less, length, other_ids, place)
 
 
-@njit(cache=True)
+@compiled_loop
 def name_moved(schedule, ids, other, other_ids, n, moved, stamp):
     """Number the runs of a schedule in which some in a row have moved."""
     low, high = 0, n
@@ -52,7 +53,7 @@ def name_moved(schedule, ids, other, other_ids, n, moved, stamp):
         high -= 1
     if low == high:
         return False
-    other_ids[:n] = ids[:n]
+    copy_runs(ids, 0, n, other_ids, 0)
     wide = high - low
     for block in range(1, min(9, wide)):
         for way in range(2):
@@ -72,7 +73,7 @@ def name_moved(schedule, ids, other, other_ids, n, moved, stamp):
     return False
 
 
-@njit(cache=True)
+@compiled_loop
 def same_order(schedule, first, other, n, seen, stamp):
     """True if the first runs of two schedules have the same order."""
     k = 0

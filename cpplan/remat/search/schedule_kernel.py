@@ -1,13 +1,17 @@
-"""The compiled loops of the search over schedules; imports numba, so import it only to search."""
+"""The compiled loops of the search over schedules."""
 
 # Arrays are described in ``anneal``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+import math
+from typing import NamedTuple
 
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.remat.search.flat_problem import FlatProblem
 from cpplan.remat.search.moves_kernel import (
     MOST_AGAIN,
     again,
@@ -22,8 +26,14 @@ from cpplan.remat.search.moves_kernel import (
     remove,
     remove_with_needs,
 )
-from cpplan.remat.search.profile_kernel import beyond_after, blank_profile, follow, follow_window
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.remat.search.profile_kernel import (
+    Profile,
+    beyond_after,
+    blank_profile,
+    follow,
+    follow_window,
+)
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # Shares of the moves; the rest move units.
 _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
@@ -35,10 +45,38 @@ _RELIEVE, _WITH_NEEDS = 0.8, 0.5
 _MOVE_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 4e-7, 1e-9, 6e-8
 
 
-@njit(cache=True)
+class Space(NamedTuple):
+    """Space for walks over schedules, one after another.
+
+    Attributes
+    ----------
+    profile
+        Of the schedule under way.
+    rank
+        Place of every unit in a topological order.
+    new, chosen
+        Units that a move, and the best one, puts into a window.
+    """
+
+    profile: Profile
+    rank: Ints
+    new: Ints
+    chosen: Ints
+
+
+def space_for(flat: FlatProblem, room: int) -> Space:
+    """Space for schedules of at most ``room`` runs."""
+    rank = np.empty(len(flat.topological), np.int64)
+    rank[flat.topological] = np.arange(len(rank))
+    new, chosen = np.empty(room + 2 * MOST_AGAIN, np.int64), np.empty(2 * MOST_AGAIN, np.int64)
+    return Space(blank_profile(flat, room), rank, new, chosen)
+
+
+@compiled_loop
 def anneal(
-    flat, limit, schedule, length, best, result, moves, weight, hot, cold, reach, fixed, random
-):
+    flat, limit, schedule, length, best, result, moves, weight, hot, cold, reach, fixed, random,
+    space,
+):  # fmt: skip
     """Random moves: compute a value again, compute it once less, move units.
 
     A schedule is judged by its cost, plus ``weight`` for every ``limit`` bytes beyond the limit at
@@ -70,11 +108,11 @@ def anneal(
         Whether first runs keep the order that they have in ``schedule``.
     random
         A ``numpy.random.Generator``.
+    space
+        A :class:`Space` for schedules as long as ``schedule``.
     """
     room = len(schedule)
-    rank = _rank(flat)
-    profile = blank_profile(flat, room)
-    new = np.empty(room + 2 * MOST_AGAIN, np.int64)
+    profile, rank, new = space.profile, space.rank, space.new
     cost = 0.0
     for position in range(length):
         cost += flat.cost[schedule[position]]
@@ -119,7 +157,7 @@ def anneal(
             for position in range(low, high):
                 more -= flat.cost[schedule[position]]
         # What may become worse is drawn first: most moves are given up by their cost alone.
-        allowed = -temperature * np.log(1.0 - random.random())
+        allowed = -temperature * math.log(1.0 - random.random())
         if more - scale * beyond > allowed:
             continue
         over = beyond_after(flat, limit, schedule, profile, low, high, new, size)
@@ -133,7 +171,9 @@ def anneal(
             follow_window(flat, schedule, profile, low, high, new)
             if beyond > 0 or (result[1] <= limit and cost >= result[2]):
                 continue
-            peak = profile.live[:length].max()
+            peak = 0
+            for position in range(length):
+                peak = max(peak, profile.live[position])
         else:
             work += _FOLLOW_WORK * length
             length = _take(schedule, length, low, high, new, size)
@@ -147,8 +187,8 @@ def anneal(
     return length
 
 
-@njit(cache=True)
-def drop_values(flat, limit, schedule, length, steps, going, random):
+@compiled_loop
+def drop_values(flat, limit, schedule, length, steps, going, random, space):
     """Free values where most bytes are live, to be computed again when read; return the length.
 
     Every value that may be freed there is tried, and that with the most bytes beyond the limit
@@ -164,12 +204,15 @@ def drop_values(flat, limit, schedule, length, steps, going, random):
         Set to 1 if another call may free more, else 0, and to the work done, seconds.
     random
         A ``numpy.random.Generator``, of which nothing depends.
+    space
+        As in :func:`anneal`.
     """
     room = len(schedule)
-    rank = _rank(flat)
-    profile = blank_profile(flat, room)
-    new, chosen = np.empty(room + 2 * MOST_AGAIN, np.int64), np.empty(2 * MOST_AGAIN, np.int64)
-    free = 1e-9 * flat.cost.mean() + 1e-12
+    profile, rank, new, chosen = space
+    free = 0.0
+    for unit in range(len(flat.cost)):
+        free += flat.cost[unit]
+    free = 1e-9 * (free / len(flat.cost)) + 1e-12
     going[0], going[1] = 0.0, 0.0
     for _ in range(steps):
         going[1] += _FOLLOW_WORK * length
@@ -209,15 +252,7 @@ def drop_values(flat, limit, schedule, length, steps, going, random):
     return length
 
 
-@inner_loop
-def _rank(flat):
-    rank = np.empty(len(flat.topological), np.int64)
-    for place in range(len(rank)):
-        rank[flat.topological[place]] = place
-    return rank
-
-
-@inner_loop
+@compiled_loop
 def _take(schedule, length, low, high, new, size):
     """Replace a window of a schedule; return its length."""
     more = size - (high - low)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.remat.search.separation_kernel import separate, space_for
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
@@ -65,8 +66,6 @@ def separate_retentions(
     >>> shared, offsets[0] == offsets[2]
     (0, np.True_)
     """
-    from cpplan.remat.search.separation_kernel import separate
-
     count = len(retentions.size)
     low, best = offsets.copy(), offsets.copy()
     if count > active().most_retentions:
@@ -79,7 +78,8 @@ def separate_retentions(
     size = max(1, int(_CALL / max(1, count)))
     while True:
         tried = size if left is None else min(left, size)
-        shared = separate(random, columns, weight, low, best, limit, tried)
+        space = space_for(low, columns[2])
+        shared = separate(random, columns, weight, low, best, limit, tried, space)
         deadline.spend(tried * (count + _BESIDES) / _RATE)
         if least < 0 or shared < least:
             found, least = best.copy(), int(shared)

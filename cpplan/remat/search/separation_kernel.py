@@ -1,20 +1,72 @@
-"""The compiled loop that separates retentions; imports numba, so import it only to search."""
+"""The compiled loop that separates retentions."""
 
 # Arrays are described in ``separate``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.runtime.loop_compiler import compiled_loop
 
 # Prices nearer to each other than this are one.
 _SAME = 1e-6
 _NEVER = 1 << 60
 
 
-@njit(cache=True)
-def separate(random, retentions, weight, low, best, limit, moves):
+class Near(NamedTuple):
+    """Ends of the retentions live at the same time as one, ascending, each with its weight."""
+
+    lows: Ints
+    highs: Ints
+    rises: NDArray[np.float64]
+    falls: NDArray[np.float64]
+
+
+class Space(NamedTuple):
+    """Retentions from their lower and from their upper ends on, and space for moves.
+
+    Attributes
+    ----------
+    high
+        Upper end of every retention.
+    by_low, by_high, at_low, at_high
+        Retentions by lower and by upper end, and the place of each in those orders.
+    queue, waits
+        Retentions to look at, all at first, and a flag for each in the queue.
+    near
+        Of the retention under way.
+    """
+
+    high: Ints
+    by_low: Ints
+    by_high: Ints
+    at_low: Ints
+    at_high: Ints
+    queue: Ints
+    waits: NDArray[np.bool_]
+    near: Near
+
+
+def space_for(low: Ints, size: Ints) -> Space:
+    """Space for retentions that lie at these offsets."""
+    count, high = len(low), low + size
+    by_low, by_high = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
+    at_low, at_high = np.empty(count, np.int64), np.empty(count, np.int64)
+    at_low[by_low] = at_high[by_high] = np.arange(count)
+    ends = (np.empty(count + 1, np.int64) for _ in range(2))
+    weights = (np.empty(count + 1, np.float64) for _ in range(2))
+    near = Near(*ends, *weights)
+    waits = np.ones(count, bool)
+    return Space(high, by_low, by_high, at_low, at_high, np.arange(count), waits, near)
+
+
+@compiled_loop
+def separate(random, retentions, weight, low, best, limit, moves, space):
     """Move retentions to where they cost least, and return the fewest bytes shared, pair by pair.
 
     Every byte that two retentions share costs the pair's weight. When no retention that shares
@@ -36,23 +88,19 @@ def separate(random, retentions, weight, low, best, limit, moves):
         Bytes; no retention ends above.
     moves
         Retentions that are looked at, at most.
+    space
+        As :func:`space_for` makes it.
     """
     begin, end, size, step = retentions
     n = len(size)
-    high = low + size
-    by_low, by_high = np.argsort(low), np.argsort(high)
-    at_low, at_high = np.empty(n, np.int64), np.empty(n, np.int64)
-    at_low[by_low] = np.arange(n)
-    at_high[by_high] = np.arange(n)
-    lows, highs = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    rises, falls = np.empty(n + 1, np.float64), np.empty(n + 1, np.float64)
-    near = lows, highs, rises, falls
-    queue, waits, waiting = np.arange(n), np.ones(n, np.bool_), n
+    high, by_low, by_high, at_low, at_high, queue, waits, near = space
+    waiting = n
     shared = 0
     for i in range(n):
         shared += _shared(i, begin, end, low, high, low[i], high[i], i)
     least = shared
-    best[:] = low
+    for j in range(n):
+        best[j] = low[j]
     for _ in range(moves):
         if shared == 0:
             break
@@ -85,11 +133,12 @@ def separate(random, retentions, weight, low, best, limit, moves):
                 waiting += 1
         if shared < least:
             least = shared
-            best[:] = low
+            for j in range(n):
+                best[j] = low[j]
     return least
 
 
-@njit(cache=True)
+@compiled_loop
 def _shared(i, begin, end, low, high, bottom, top, count):
     """Bytes that a retention from bottom to top shares with the first ``count`` others."""
     total = 0
@@ -99,7 +148,7 @@ def _shared(i, begin, end, low, high, bottom, top, count):
     return total
 
 
-@njit(cache=True)
+@compiled_loop
 def _raise(begin, end, low, high, by_low, weight, queue, waits):
     """Raise the weights of pairs that share bytes; return how many retentions wait then."""
     waiting = 0
@@ -119,7 +168,7 @@ def _raise(begin, end, low, high, by_low, weight, queue, waits):
     return waiting
 
 
-@njit(cache=True)
+@compiled_loop
 def _near(i, begin, end, low, high, by_low, by_high, weight, near):
     """Set both ends of the retentions live at the same time as one, ascending, and the weights."""
     lows, highs, rises, falls = near
@@ -136,7 +185,7 @@ def _near(i, begin, end, low, high, by_low, by_high, weight, near):
     highs[count] = _NEVER
 
 
-@njit(cache=True)
+@compiled_loop
 def cheapest(random, size, step, top, near):
     """``(offset, price)`` where a retention of ``size`` bytes costs least, a multiple of ``step``.
 
@@ -179,7 +228,7 @@ def cheapest(random, size, step, top, near):
     return best, least
 
 
-@njit(cache=True)
+@compiled_loop
 def _seat(order, place, key, i):
     """Move one item to its place in an order by key."""
     k = place[i]
