@@ -10,9 +10,11 @@ known, to the step where the pool is again as it was.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 from cpplan.spilling.search.address_kernel import (
     advance,
     begin,
@@ -27,7 +29,7 @@ _NEVER = 1 << 60
 _PINNED = 1e30
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _remember(state, trail, row):
     """Write down the blocks in the pool."""
     trail.filled[row] = state.filled[0]
@@ -38,7 +40,7 @@ def _remember(state, trail, row):
         trail.gap[row, number] = state.gap[block]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _recall(flat, state, trail, row):
     """Fill the pool with the blocks that were written down."""
     empty_pool(state)
@@ -48,7 +50,7 @@ def _recall(flat, state, trail, row):
         state.gap[block] = trail.gap[row, number]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _as_before(state, trail, row):
     """True if the pool holds the blocks that were written down."""
     if state.filled[0] != trail.filled[row]:
@@ -62,14 +64,14 @@ def _as_before(state, trail, row):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _steps_of(flat, gap):
     """First and last step at which a gap that is kept takes room."""
     low = flat.gap_lower[gap] - (flat.gap_before[gap] >= 0)
     return low, min(flat.gap_upper[gap], len(flat.step_start) - 2)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _follow(flat, state, packing, low, high, power):
     """Cost of the moves after changes between two steps, and the steps that had to be followed."""
     steps = len(flat.step_start) - 1
@@ -103,7 +105,7 @@ def _follow(flat, state, packing, low, high, power):
     return value, first, step
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _forget(flat, packing, gap):
     """Take the block of a gap that was dropped after all out of the pools written down."""
     trail = packing.trail
@@ -119,7 +121,7 @@ def _forget(flat, packing, gap):
         trail.filled[row] = kept
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _accept(flat, packing, value, first, last):
     """Take what came out of some steps as the packing."""
     packing.cost[0] = value
@@ -146,7 +148,7 @@ def _accept(flat, packing, value, first, last):
                 packing.paid[storage] = paid_of(flat, storage, packing.trial)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _try_all_again(packing):
     """Begin a change with the packing as it is."""
     for gap in range(len(packing.drop)):
@@ -155,7 +157,7 @@ def _try_all_again(packing):
         packing.next_wanted[access] = packing.wanted[access]
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _chosen(flat, packing, middle, width, dropped, draw):
     """A gap near a step that is dropped, or one that is kept; -1 if there is none."""
     count = 0
@@ -171,7 +173,7 @@ def _chosen(flat, packing, middle, width, dropped, draw):
     return packing.listed[int(draw * count)] if count else np.int64(-1)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _turn(flat, packing, gap, dropped):
     """Drop or keep a gap, or all gaps of an input kept to the end; the steps that this touches."""
     low, high = _steps_of(flat, gap)
@@ -186,7 +188,7 @@ def _turn(flat, packing, gap, dropped):
     return low, high
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _sort_ends(packing, count):
     """Sort addresses at which the cost changes, with the changes."""
     key, change = packing.key, packing.change
@@ -204,7 +206,7 @@ def _sort_ends(packing, count):
         stride //= 3
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _cheapest(flat, packing, count, room, align, draw):
     """Least cost of dropping the listed gaps in the way of these bytes, and an offset of that cost.
 
@@ -236,7 +238,7 @@ def _cheapest(flat, packing, count, room, align, draw):
     return best, where
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _keep(flat, state, packing, gap, slack, draw):
     """Keep a gap at the address where the gaps in its way cost least; the steps that this touches.
 
@@ -285,7 +287,7 @@ def _keep(flat, state, packing, gap, slack, draw):
     return low, high
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _aim(flat, packing, middle, width, draws, row):
     """Want other addresses for some accesses near a step; the steps that this touches."""
     steps = len(flat.step_start) - 1
@@ -311,7 +313,7 @@ def _aim(flat, packing, middle, width, draws, row):
     return low, high
 
 
-@uncounted_loop
+@compiled_loop
 def settle(flat, packing, power):
     """Cost of the packing that the gaps and addresses of ``packing`` lead to, which it then holds.
 
@@ -333,7 +335,7 @@ def settle(flat, packing, power):
     return packing.cost[0]
 
 
-@uncounted_loop
+@compiled_loop
 def improve(flat, packing, power, draws, heat, best, kept, found):
     """Change gaps and addresses one after another, and keep what costs little more.
 
@@ -347,7 +349,7 @@ def improve(flat, packing, power, draws, heat, best, kept, found):
         middle = int(draws[row, 0] * steps)
         width = 1 + int(draws[row, 1] ** 3 * steps / 4)
         kind = draws[row, 2]
-        allowed = -heat * np.log(1.0 - draws[row, 6])
+        allowed = -heat * math.log(1.0 - draws[row, 6])
         low, high = np.int64(-1), np.int64(-1)
         if kind < 0.8:
             gap = _chosen(flat, packing, middle, width, True, draws[row, 4])

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
+from cpplan.runtime.loop_compiler import compiled_loop
 
 _NEVER = 1 << 60
 _PINNED = 1e30
 
 
-@uncounted_inner_loop
+@compiled_loop
 def paid_of(flat, storage, drop):
     """Cost of the moves of a storage that dropped gaps leave."""
     total = np.int64(0)
@@ -42,7 +42,7 @@ def paid_of(flat, storage, drop):
     return total
 
 
-@uncounted_inner_loop
+@compiled_loop
 def loss_of(flat, state, storage, gap, step, power):
     """Cost of dropping a gap under way, less if the next access is far; infinite if it may not."""
     if gap < 0 or flat.fixed[gap] == 1 or flat.stay[storage]:
@@ -57,7 +57,7 @@ def loss_of(flat, state, storage, gap, step, power):
     return cost / float(flat.gap_upper[gap] - step + 1) ** power
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _hole(flat, state, room, align, wanted):
     """Offset of the hole nearest to a wanted address, or -1 if no hole holds these bytes."""
     where, least, below = np.int64(-1), np.int64(_NEVER), np.int64(0)
@@ -78,7 +78,7 @@ def _hole(flat, state, room, align, wanted):
     return where
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _weigh(flat, state, step, power):
     """Cost of dropping each block that is no operand of a step; infinite of the operands."""
     for number in range(state.filled[0]):
@@ -88,7 +88,7 @@ def _weigh(flat, state, step, power):
             state.losses[block] = loss_of(flat, state, block, state.gap[block], step, power)
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _find(flat, state, room, align, wanted):
     """Cost and offset of the cheapest place for these bytes; the offset is -1 if there is none."""
     best, where = _PINNED, np.int64(-1)
@@ -134,7 +134,7 @@ def _find(flat, state, room, align, wanted):
     return best, where
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _remove(state, storage):
     """Take a block out of the pool."""
     count, position = state.filled[0], 0
@@ -146,7 +146,7 @@ def _remove(state, storage):
     state.there[storage] = False
 
 
-@uncounted_inner_loop
+@compiled_loop
 def insert(state, storage, offset, length):
     """Put a block into the pool, in order of offsets."""
     position = state.filled[0]
@@ -159,7 +159,7 @@ def insert(state, storage, offset, length):
     state.offset[storage], state.length[storage] = offset, length
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _clear(state, drop, offset, end):
     """Drop the gaps of all blocks between two addresses."""
     number = 0
@@ -174,7 +174,7 @@ def _clear(state, drop, offset, end):
             number += 1
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _put(flat, state, drop, access, step, power, wanted):
     """Put the storage of an access where that costs least; false if there is no place."""
     storage = flat.access_storage[access]
@@ -190,7 +190,7 @@ def _put(flat, state, drop, access, step, power, wanted):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _free_but(state, below, offset, end):
     """True if only one block lies between two addresses: a larger output needs a hole above it."""
     for number in range(state.filled[0]):
@@ -201,7 +201,7 @@ def _free_but(state, below, offset, end):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _over(flat, state, drop, step, output, wanted):
     """Put an output over an input that is dropped after it; false if that cannot be."""
     credit = flat.credit_of[output]
@@ -234,7 +234,7 @@ def _over(flat, state, drop, step, output, wanted):
     return False
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _empty(flat, state, drop, step):
     """Take all blocks out that may leave, and drop their gaps; false if an operand may not."""
     number = 0
@@ -264,7 +264,7 @@ def _empty(flat, state, drop, step):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def _place(flat, state, drop, step, power, wanted, emptied):
     """True once all operands of a step that must be in the fast pool are; those read come first."""
     first, last = flat.step_start[step], flat.step_start[step + 1]
@@ -283,7 +283,7 @@ def _place(flat, state, drop, step, power, wanted, emptied):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def count_drops(flat, state, drop):
     """Count the gaps dropped of each storage, and tell which begin in the slow pool."""
     for storage in range(len(flat.room)):
@@ -296,7 +296,7 @@ def count_drops(flat, state, drop):
                     state.slow[storage] = True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def empty_pool(state):
     """Take all blocks out of the pool."""
     for number in range(state.filled[0]):
@@ -304,7 +304,7 @@ def empty_pool(state):
     state.filled[0] = 0
 
 
-@uncounted_inner_loop
+@compiled_loop
 def begin(flat, state, drop, wanted):
     """Put what the caller brings and is kept into the empty pool; false if there is no room."""
     empty_pool(state)
@@ -329,7 +329,7 @@ def begin(flat, state, drop, wanted):
     return True
 
 
-@uncounted_inner_loop
+@compiled_loop
 def advance(flat, state, step, drop, wanted, power, places):
     """Place the operands of a step and take out what it drops; false if an op finds no room."""
     first, last = flat.step_start[step], flat.step_start[step + 1]
@@ -396,7 +396,7 @@ def advance(flat, state, step, drop, wanted, power, places):
     return True
 
 
-@uncounted_loop
+@compiled_loop
 def simulate(flat, drop, wanted, power, places):
     """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
 
