@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 NO_TIME_TO_ORDER = "too little time is left to search for orders"
 
 
-def is_late_to_order(run: Run, program: Program) -> bool:
-    """True if the time left is less than it takes, at the least, to begin a search."""
-    if not has_many_ops(program):
-        return False
-    tuning = run.tuning
-    times = tuning.order_reading_shared if run.sharing else tuning.order_reading
-    return is_short(run.deadline, (1 + times) * tuning.order_seconds * len(program.order))
-
-
 def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
     """The best order after each share of the time left, until there is nothing more to try."""
     from cpplan.ordering.solve import OrderSearch
@@ -144,6 +135,15 @@ def _shared_ordering(
     candidates = find_candidates(graph, run.residency, run.sharing)
     shared, complete = share_in_any_order(graph, ordering, run.residency, candidates)
     return shared, relax_sharing(ordering, candidates), complete
+
+
+def is_late_to_order(run: Run, program: Program) -> bool:
+    """True if the time left is less than it takes, at the least, to begin a search for orders."""
+    if not has_many_ops(program) or len(program.order) > len(program.graph.ops):
+        return False
+    tuning = run.tuning
+    times = tuning.order_reading_shared if run.sharing else tuning.order_reading
+    return is_short(run.deadline, (1 + times) * tuning.order_seconds * len(program.order))
 
 
 def has_many_ops(program: Program) -> bool:

@@ -15,6 +15,7 @@ from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import AliasingTuning
+from cpplan.model.errors import InputError
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering import bounds as bounds_module
@@ -25,7 +26,7 @@ from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.storage_ids.cp_sat_storages import count_entries, improve
 from cpplan.packing.tuning import PackingTuning
-from cpplan.program.anf import to_anf
+from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
@@ -383,3 +384,10 @@ def test_without_time_to_search_for_orders_the_given_one_is_packed():
     assert (plan.status, plan.scope) == ("feasible", "every order")
     assert (plan.lower_bound, plan.bound_by) == (max(plan.size), "largest buffer")
     assert plan.message.endswith(NO_TIME_TO_ORDER)
+
+
+def test_a_program_that_repeats_ops_has_no_order_to_search_with_little_time_either():
+    graph = GRAPHS["chain"](2200)
+    again = Program(graph, (*range(2200), 0))
+    with pytest.raises(InputError, match="runs every op once"):
+        solve(again, order="search", workers=1, time_limit=0.001)
