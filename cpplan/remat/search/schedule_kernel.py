@@ -40,9 +40,9 @@ _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
 # How often an insertion frees a value where bytes are beyond the limit, if there are any, and a
 # removal also removes what was computed only for it.
 _RELIEVE, _WITH_NEEDS = 0.8, 0.5
-# Work of a move, of judging one for each position of its window and of the schedule, and of
-# following a schedule, for each position: in seconds, about.
-_MOVE_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 4e-7, 1e-9, 6e-8
+# Work of a move, of looking in vain for a value to free, of judging a move for each position of its
+# window and of the schedule, and of following a schedule, for each position: in seconds, about.
+_MOVE_WORK, _LOOK_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 5e-6, 4e-7, 1e-9, 6e-8
 
 
 class Space(NamedTuple):
@@ -128,6 +128,8 @@ def anneal(
         if kind < _INSERT:
             if beyond > 0 and random.random() < _RELIEVE:
                 low, high, size = relieve(random, flat, limit, rank, profile, schedule, length, new)
+                if low < 0:
+                    work += _LOOK_WORK
             else:
                 low, high, size = insert(random, flat, rank, profile.first, schedule, length, new)
         elif kind < _INSERT + _REMOVE + _EXCHANGE:
