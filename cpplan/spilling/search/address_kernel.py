@@ -1,4 +1,4 @@
-"""Compiled loops that choose gaps and offsets together, address by address; import numba."""
+"""Compiled loops that choose gaps and offsets together, address by address."""
 
 # Arrays are described in ``Addresses``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"

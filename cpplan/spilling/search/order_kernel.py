@@ -1,50 +1,92 @@
-"""Compiled loops that estimate the bytes moved at an order, and climb over orders; import numba."""
+"""Compiled loops that estimate the bytes moved at an order, and climb over orders."""
 
 # Arrays are described in ``FlatOrders``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
-from cpplan.runtime.inner_loop import inner_loop
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.runtime.loop_compiler import compiled_loop
 
 _NEVER = 1 << 60
+Flags = NDArray[np.bool_]
 
 
-@inner_loop
-def _estimate(flat, order, rule, cutoff):
+class Scratch(NamedTuple):
+    """Space for estimates, one after another.
+
+    Attributes
+    ----------
+    start, uses
+        Steps that access each storage, ascending: ``uses[start[s] : start[s + 1]]``.
+    following
+        Of each storage, the first of its uses that is still to come.
+    held, valid, begun, fresh
+        Flags of each storage: in the fast pool, with valid bytes in the slow one, begun, and not
+        accessed since the start.
+    pinned
+        Step that accessed each storage last, or ``-2 - step`` if it lies in the slow pool there.
+    position
+        Step of each op.
+    """
+
+    start: Ints
+    uses: Ints
+    following: Ints
+    held: Flags
+    valid: Flags
+    begun: Flags
+    fresh: Flags
+    pinned: Ints
+    position: Ints
+
+
+def scratch_for(storages: int, accesses: int, ops: int) -> Scratch:
+    """Space for estimates of so many storages, accesses and ops."""
+    return Scratch(
+        np.empty(storages + 1, np.int64),
+        np.empty(accesses, np.int64),
+        np.empty(storages, np.int64),
+        *(np.empty(storages, bool) for _ in range(4)),
+        np.empty(storages, np.int64),
+        np.empty(ops, np.int64),
+    )
+
+
+@compiled_loop
+def _estimate(flat, order, rule, cutoff, scratch):
     """Bytes moved by evictions at an order, or ``_NEVER`` if they exceed the cutoff or an op."""
     ops, storages = len(flat.extra), len(flat.room)
-    start = np.zeros(storages + 1, np.int64)
+    start, following = scratch.start, scratch.following
+    held, valid, pinned, fresh = scratch.held, scratch.valid, scratch.pinned, scratch.fresh
+    begun, uses = scratch.begun, scratch.uses
+    for storage in range(storages + 1):
+        start[storage] = 0
     for entry in range(len(flat.op_storage)):
         start[flat.op_storage[entry] + 1] += 1
     for storage in range(storages):
         start[storage + 1] += start[storage]
-    uses = np.empty(len(flat.op_storage), np.int64)
-    fill = start[:-1].copy()
+        following[storage] = start[storage]
     for step in range(ops):
         op = order[step]
         for entry in range(flat.op_start[op], flat.op_start[op + 1]):
             storage = flat.op_storage[entry]
-            uses[fill[storage]] = step
-            fill[storage] += 1
-    following = start[:-1].copy()
-    held = np.zeros(storages, np.bool_)
-    valid = np.zeros(storages, np.bool_)
-    begun = np.zeros(storages, np.bool_)
-    pinned = np.full(storages, -1, np.int64)
-    room_held, moved = np.int64(0), np.int64(0)
+            uses[following[storage]] = step
+            following[storage] += 1
+    room_held, moved = 0, 0
     for storage in range(storages):
-        if not flat.written[storage]:
-            begun[storage] = True
-            if flat.slow_start[storage]:
-                valid[storage] = True
-            else:
-                held[storage] = True
-                room_held += flat.room[storage]
-    fresh = held.copy()
+        following[storage], pinned[storage] = start[storage], -1
+        begun[storage] = not flat.written[storage]
+        valid[storage] = begun[storage] and flat.slow_start[storage]
+        held[storage] = begun[storage] and not flat.slow_start[storage]
+        fresh[storage] = held[storage]
+        if held[storage]:
+            room_held += flat.room[storage]
     for step in range(ops):
         op = order[step]
         need = flat.extra[op]
@@ -128,7 +170,7 @@ def _estimate(flat, order, rule, cutoff):
     return moved
 
 
-@inner_loop
+@compiled_loop
 def _score(flat, storage, step, following, start, uses, valid, fresh, rule):
     """Score of an eviction: the distance of the next use, or the room freed per byte moved."""
     again = following[storage] < start[storage + 1]
@@ -141,8 +183,8 @@ def _score(flat, storage, step, following, start, uses, valid, fresh, rule):
     return flat.room[storage] * max(distance, 1) / max(float(cost), 0.5)
 
 
-@njit(cache=True)
-def estimate(flat, order):
+@compiled_loop
+def estimate(flat, order, scratch):
     """Bytes moved by the better of two rules of eviction; beyond all counts if an op does not fit.
 
     Parameters
@@ -151,13 +193,15 @@ def estimate(flat, order):
         A :class:`~cpplan.spilling.search.orders.FlatOrders`.
     order
         Ops, each once.
+    scratch
+        A :class:`Scratch`.
     """
-    best = _estimate(flat, order, np.int64(0), np.int64(_NEVER))
-    return min(best, _estimate(flat, order, np.int64(1), best))
+    best = _estimate(flat, order, 0, _NEVER, scratch)
+    return min(best, _estimate(flat, order, 1, best, scratch))
 
 
-@njit(cache=True)
-def climb(flat, order, value, draws):
+@compiled_loop
+def climb(flat, order, value, draws, scratch):
     """Move one op at a time to another place, and keep what is no worse; the bytes moved then.
 
     Parameters
@@ -170,9 +214,10 @@ def climb(flat, order, value, draws):
         The estimate of ``order``.
     draws
         Random numbers from 0 to 1, three for each neighbour tried.
+    scratch
+        A :class:`Scratch`.
     """
-    ops = len(order)
-    position = np.empty(ops, np.int64)
+    ops, position = len(order), scratch.position
     for k in range(ops):
         position[order[k]] = k
     for turn in range(len(draws)):
@@ -192,9 +237,9 @@ def climb(flat, order, value, draws):
         if to == at:
             continue
         _shift(order, position, at, to)
-        found = _estimate(flat, order, np.int64(1), value + 1)
+        found = _estimate(flat, order, 1, value + 1, scratch)
         if found > value:
-            found = _estimate(flat, order, np.int64(0), value + 1)
+            found = _estimate(flat, order, 0, value + 1, scratch)
         if found <= value:
             value = found
         else:
@@ -202,7 +247,7 @@ def climb(flat, order, value, draws):
     return value
 
 
-@inner_loop
+@compiled_loop
 def _shift(order, position, at, to):
     """Move the op at one position to another."""
     op = order[at]

@@ -15,6 +15,7 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loops import ORDERS
 from cpplan.spilling.problem import SpillProblem
+from cpplan.spilling.search.order_kernel import climb, estimate, scratch_for
 from cpplan.spilling.tuning import active
 
 NAME = "climbing over orders"
@@ -134,13 +135,12 @@ def climb_orders(
     """
     if not prepare(ORDERS, deadline):
         return [(0, tuple(start)) for start in starts]
-    from cpplan.spilling.search.order_kernel import climb, estimate
-
     work = _RATE * (len(flat.op_storage) + len(flat.extra)) * max(1.0, len(flat.room) / 100)
+    scratch = scratch_for(len(flat.room), len(flat.op_storage), len(flat.extra))
     found = []
     for start in starts:
         order = np.array(start, np.int64)
-        found.append((int(estimate(flat, order)), order))
+        found.append((int(estimate(flat, order, scratch)), order))
         deadline.spend(work)
     found.sort(key=lambda pair: pair[0])
     turns, rng = active().climb_turns, np.random.default_rng(seed)
@@ -154,7 +154,7 @@ def climb_orders(
             if number and value > 1.5 * found[0][0] and turn > turns // 4:
                 continue
             order = order.copy()
-            value = int(climb(flat, order, value, rng.random((_MOVES, 3))))
+            value = int(climb(flat, order, value, rng.random((_MOVES, 3)), scratch))
             deadline.spend(_MOVES * work)
             found[number] = value, order
         found.sort(key=lambda pair: pair[0])

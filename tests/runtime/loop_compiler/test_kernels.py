@@ -11,6 +11,7 @@ from cpplan.ordering import loops as ordering_loops
 from cpplan.packing import loops as packing_loops
 from cpplan.remat import loops as remat_loops
 from cpplan.runtime.loop_compiler.loop import CompiledLoop
+from cpplan.spilling import loops as spilling_loops
 from cpplan.splitting import loops as splitting_loops
 from cpplan.verification import loops as verification_loops
 
@@ -20,6 +21,7 @@ GROUPS = (
     *verification_loops.LOOPS,
     *splitting_loops.LOOPS,
     *remat_loops.LOOPS,
+    *spilling_loops.LOOPS,
 )
 
 
