@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Problem
@@ -23,10 +24,6 @@ from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
 
 SOLVE = "cpplan"
-# Share of a row's seconds for finding its schedule; the rest is for packing it.
-_SCHEDULE_SHARE = 0.8
-# Least seconds for packing.
-_SHORTEST = 0.1
 # Options for packing a baseline's schedule: order, limit and repeated runs are given by it.
 
 
@@ -147,7 +144,7 @@ def _run(name: str, problem: RematProblem, limit: int, request: Request) -> Rema
         return RematBaseline(name, bytes, cost, None, time.perf_counter() - start, status)
 
     try:
-        schedule = baselines.get(name)(problem, limit, deadline.share(_SCHEDULE_SHARE))
+        schedule = baselines.get(name)(problem, limit, deadline.share(active().schedule_share))
     except TimeUpError:
         return row("unknown")
     if schedule is None:
@@ -156,7 +153,7 @@ def _run(name: str, problem: RematProblem, limit: int, request: Request) -> Rema
         return row("invalid")
     program = Program(problem.graph, problem.expand(schedule))
     packing = replace(request, remat=False, memory_limit=None, order="given")
-    plan = solve_request(program, packing.within(max(deadline.remaining(), _SHORTEST)))
+    plan = solve_request(program, packing.within(max(deadline.remaining(), active().least_packing)))
     fits = plan.peak is not None and plan.peak <= limit
     return row("feasible" if fits else "does not fit", plan.peak, plan.cost)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -24,10 +25,6 @@ from cpplan.splitting.schedule import join
 from cpplan.verification.verifier import verify
 
 SOLVE = "cpplan"
-# Share of a row's seconds for finding its pieces; the rest is for packing them.
-_RULE_SHARE = 0.6
-# Least seconds for packing.
-_SHORTEST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,7 @@ def _run(name: str, program: Program, ours: Plan, request: Request) -> SplitBase
     base = ours.base_cost or 0
     most = base * (request.cost_limit or math.inf)
     try:
-        parts = heuristics.get(name)(problem, most, deadline.share(_RULE_SHARE))
+        parts = heuristics.get(name)(problem, most, deadline.share(active().pieces_share))
     except TimeUpError:
         return none("unknown")
     if parts is None:
@@ -148,7 +145,9 @@ def _run(name: str, program: Program, ours: Plan, request: Request) -> SplitBase
     if not found.cuts:
         return none("not split")
     packing = replace(request, split=False, cost_limit=None, order="given")
-    packed = solve_request(pieces, packing.within(max(deadline.remaining(), _SHORTEST)))
+    packed = solve_request(
+        pieces, packing.within(max(deadline.remaining(), active().least_packing))
+    )
     if packed.offset is None:
         return none(packed.status)
     places = {
