@@ -1,116 +1,122 @@
-"""Store of compiled loops: beside the code, or in another folder that numba may write to.
+"""Store of compiled loops: beside the code, or in another folder that may be written to.
 
-If it may write to none (a read-only installation without a home), loops are kept in a temporary
-folder as long as this process lives. No other user can write there, since numba runs what it loads.
+If none may be (a read-only installation without a home), loops are kept in a temporary folder as
+long as this process lives. No other user can write there, since what is loaded runs.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
-from importlib import import_module
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 
+# Environment variable that names the folder.
+FOLDER = "CPPLAN_CACHE_DIR"
 _folder: TemporaryDirectory[str] | None = None
+
+
+@cache
+def machine() -> str:
+    """Python, the code generator, and the processor with its features: code is of no other use.
+
+    A home folder may be shared by machines, and processors of one name may differ in features.
+    """
+    import llvmlite
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    processor = binding.get_process_triple(), binding.get_host_cpu_name(), features
+    return repr((sys.version, llvmlite.__version__, processor))
 
 
 def stamp(group: str, names: Sequence[str]) -> Path:
     """Path of a file that exists if these modules' present loops were compiled on this machine."""
-    import llvmlite.binding
-
-    modules = [_load(name) for name in names]
-    machine = sys.version, version("numba"), llvmlite.binding.get_host_cpu_name()
-    digest = sha256(repr(machine).encode())
-    for module in modules:
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return _cache_folder(modules[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
+    sources = [_source(name) for name in names]
+    digest = sha256(machine().encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    return code_folder(sources[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
 
 
 def begin_storing(path: Path, group: str, names: Sequence[str]) -> None:
-    """Keep what is stored of these modules only if it is of their present code.
+    """Delete what is stored of these modules if it is of other code than their present one.
 
     ``path`` is their :func:`stamp`. A process that was ended in the middle of compiling has stored
-    some of the loops: the next one goes on from there.
+    some of the loops: the next one goes on from there. One process deletes, of all that begin.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     begun = path.with_suffix(".begun")
-    if begun.exists():
+    try:
+        begun.touch(exist_ok=False)
+    except FileExistsError:
         return
     forget(names)
-    path.parent.mkdir(parents=True, exist_ok=True)
     # Whoever goes back to earlier code has to compile it again.
     for suffix in ("begun", "compiled"):
         for old in path.parent.glob(f"cpplan-{group}-*.{suffix}"):
-            old.unlink(missing_ok=True)
-    begun.touch()
+            if old != begun:
+                old.unlink(missing_ok=True)
 
 
 def forget(names: Sequence[str]) -> None:
-    """Delete numba's stored loops, since it misses changes in the functions that a loop calls."""
-    for name in names:
-        for suffix in ("nb[ic]", "loop"):
-            for stored in _cache_folder(_load(name)).glob(f"{name.rpartition('.')[2]}.*.{suffix}"):
-                stored.unlink(missing_ok=True)
+    """Delete the stored loops of modules."""
+    for source in map(_source, names):
+        for stored in code_folder(source).glob(f"{source.stem}.*.loop"):
+            stored.unlink(missing_ok=True)
 
 
 def environment() -> dict[str, str]:
     """Environment for another process, so that it stores loops where this one looks."""
     if _folder is None:
         return dict(os.environ)
-    return {**os.environ, "NUMBA_CACHE_DIR": _folder.name}
+    return {**os.environ, FOLDER: _folder.name}
 
 
 def code_folder(source: Path) -> Path:
     """Folder for the machine code of a source file: the first that may be written to.
 
-    The one that the environment names for numba, the one beside the source, the user's own, or a
-    temporary one.
+    The one that the environment names, the one beside the source, the user's own, or a temporary
+    one.
     """
     digest = sha256(str(source.parent).encode()).hexdigest()[:16]
     within = f"{source.parent.name}_{digest}"
-    named = environment().get("NUMBA_CACHE_DIR")
+    named = environment().get(FOLDER)
     if named:
         return Path(named) / within
-    for folder in (source.parent / "__pycache__", Path.home() / ".cache" / "cpplan" / within):
+    for folder in _folders(source, within):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
+        if os.access(folder, os.W_OK | os.X_OK):
             return folder
     return Path(_temporary_folder()) / within
 
 
-def _load(name: str) -> ModuleType:
-    try:
-        return import_module(name)
-    except RuntimeError as error:
-        if _folder is not None or "no locator available" not in str(error):
-            raise
-    _temporary_folder()
-    return import_module(name)
+def _folders(source: Path, within: str) -> Iterator[Path]:
+    yield source.parent / "__pycache__"
+    home = Path(os.path.expanduser("~"))
+    # Without a home, it stays as it was.
+    if home.is_absolute():
+        yield home / ".cache" / "cpplan" / within
+
+
+def _source(name: str) -> Path:
+    """Source file of a module, which is not imported for that."""
+    found = find_spec(name)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(f"no module {name}", name=name)
+    return Path(found.origin)
 
 
 def _temporary_folder() -> str:
-    """Folder that is deleted when this process ends; numba stores there too."""
+    """Folder that is deleted when this process ends."""
     global _folder
     if _folder is None:
-        import numba
-
         _folder = TemporaryDirectory(prefix="cpplan-")
-        numba.config.CACHE_DIR = _folder.name  # type: ignore[attr-defined]
     return _folder.name
-
-
-def _cache_folder(module: ModuleType) -> Path:
-    """Folder in which the compiled loops of a module are stored."""
-    for value in vars(module).values():
-        if hasattr(value, "stats"):
-            return Path(value.stats.cache_path)
-        if hasattr(value, "first_line"):
-            return value.folder  # type: ignore[no-any-return]
-    raise RuntimeError(f"{module.__name__} has no compiled loops")

@@ -24,7 +24,7 @@ import time
 from importlib.metadata import version
 
 SIZES = [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
-PACKAGES = ("cpplan", "numba", "numpy")
+PACKAGES = ("cpplan", "llvmlite", "numpy")
 COLUMNS = (
     *("buffers", "seed", "status", "method", "peak", "lower_bound", "peak_to_bound"),
     *("seconds_problem", "seconds_plan", "mib_before", "mib_most", "microseconds_a_buffer"),

@@ -31,7 +31,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 from cpplan.zoo.packing import perfect_packing
 
-PACKAGES = ("cpplan", "ortools", "numba", "numpy")
+PACKAGES = ("cpplan", "ortools", "llvmlite", "numpy")
 
 
 class Packed(NamedTuple):

@@ -1,50 +1,95 @@
-"""Compiled loops are stored somewhere, whatever may be written."""
+"""Compiled loops are stored somewhere, whatever may be written, and used only if they are whole."""
 
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
+import subprocess
+import sys
+from pathlib import Path
 
-import numba
 import pytest
 
 from cpplan.runtime import loop_cache
+from cpplan.runtime.loop_compiler.loop import compiled_loop
+
+KERNEL = "cpplan.packing.sizes.fit_kernel"
+
+
+@compiled_loop
+def doubled(number):
+    return 2 * number
+
+
+@pytest.fixture
+def own_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv(loop_cache.FOLDER, str(tmp_path))
+    monkeypatch.setattr(doubled, "_codes", {})
+    return tmp_path
 
 
 @pytest.fixture
 def no_folder(monkeypatch):
+    """Nothing may be written beside the source, and there is no home."""
+    access = os.access
+    monkeypatch.delenv(loop_cache.FOLDER, raising=False)
     monkeypatch.setattr(loop_cache, "_folder", None)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", numba.config.CACHE_DIR)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path.name != "__pycache__" and access(path, mode)
+    )
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.setattr(doubled, "_codes", {})
     yield
     if loop_cache._folder is not None:
         loop_cache._folder.cleanup()
 
 
-def test_where_nothing_may_be_written_a_folder_of_this_process_serves(no_folder, monkeypatch):
-    """Numba raises on import; once it may write, the same import succeeds."""
-
-    def load(name):
-        if loop_cache._folder is None:
-            raise RuntimeError(f"cannot cache function 'f': no locator available for file {name!r}")
-        stored = os.path.join(numba.config.CACHE_DIR, "loops")
-        return SimpleNamespace(loop=SimpleNamespace(stats=SimpleNamespace(cache_path=stored)))
-
-    assert "NUMBA_CACHE_DIR" not in loop_cache.environment().keys() - os.environ.keys()
-    monkeypatch.setattr(loop_cache, "import_module", load)
-    loop_cache.forget(["loops"])
-    folder = loop_cache.environment()["NUMBA_CACHE_DIR"]
-    assert folder == numba.config.CACHE_DIR
+def test_where_nothing_may_be_written_a_folder_of_this_process_serves(no_folder):
+    assert loop_cache.FOLDER not in loop_cache.environment()
+    assert doubled(3) == 6
+    folder = loop_cache.environment()[loop_cache.FOLDER]
     assert os.stat(folder).st_mode & 0o077 == 0
+    assert len(list(Path(folder).rglob("*.loop"))) == 1
+    assert loop_cache.stamp("sizes", [KERNEL]).is_relative_to(folder)
 
 
-def test_other_errors_are_not_taken_for_that(no_folder, monkeypatch):
-    def load(name):
-        raise RuntimeError("something else")
+def test_a_module_that_is_not_there_is_an_error():
+    with pytest.raises(ModuleNotFoundError, match=r"no module cpplan\.nothing"):
+        loop_cache.forget(["cpplan.nothing"])
 
-    monkeypatch.setattr(loop_cache, "import_module", load)
-    with pytest.raises(RuntimeError, match="something else"):
-        loop_cache.forget(["loops"])
-    assert loop_cache._folder is None
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "changed"])
+def test_damaged_code_is_compiled_again(own_folder, monkeypatch, damage):
+    """To run it could end the process."""
+    assert doubled(3) == 6
+    (stored,) = own_folder.rglob("*.loop")
+    whole = stored.read_bytes()
+    harmed = {"cut": whole[:-100], "emptied": b"", "changed": whole[:-1] + bytes([whole[-1] ^ 1])}
+    stored.write_bytes(harmed[damage])
+    monkeypatch.setattr(doubled, "_codes", {})
+    assert doubled(4) == 8
+    assert len(stored.read_bytes()) == len(whole)
+
+
+def test_another_processor_has_code_of_its_own(own_folder, monkeypatch):
+    """Two of one name may differ in features; they may share a home folder."""
+    assert doubled(3) == 6
+    other = loop_cache.machine() + "without AVX"
+    monkeypatch.setattr("cpplan.runtime.loop_compiler.loop.machine", lambda: other)
+    monkeypatch.setattr(doubled, "_codes", {})
+    assert doubled(3) == 6
+    assert len(list(own_folder.rglob("*.loop"))) == 2
+
+
+def test_processes_may_store_at_once(own_folder):
+    """Each compiles, and each finds whole code afterwards."""
+    script = "import cpplan; cpplan.warm_up('sizes')"
+    command = [sys.executable, "-c", script]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    names = {file.name.split("-")[0] for file in own_folder.rglob("*.loop")}
+    assert all(name.startswith("fit_kernel.") for name in names)
+    assert names
+    assert loop_cache.stamp("sizes", [KERNEL]).exists()
 
 
 def test_compiling_goes_on_where_a_process_was_ended(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def blocks_of(page: str) -> list[Block]:
 def copy_project(folder: Path) -> None:
     """Copy the package and what its tests need into a folder; data are linked."""
     for name in _COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.nb[ci]"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.loop"))
     shutil.copytree(ROOT / "tests/support", folder / "tests/support")
     for name in _FILES:
         shutil.copy(ROOT / name, folder / name)

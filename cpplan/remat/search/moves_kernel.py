@@ -1,4 +1,4 @@
-"""Random changes of a schedule, each of one window of it; imports numba.
+"""Random changes of a schedule, each of one window of it.
 
 A move returns ``(low, high, size)``: ``schedule[low:high]`` is to become ``new[:size]``. ``low`` is
 -1 where it has nothing to offer.

@@ -110,7 +110,7 @@ class Space(NamedTuple):
 
 
 def space_for(flat: FlatProblem, room: int, slots: int) -> Space:
-    """Space for a walk over schedules of at most ``room`` runs, with so many slots in all."""
+    """Space for a walk over schedules of at most ``room`` runs that have ``slots`` slots."""
 
     def blank(length: int) -> Ints:
         return np.zeros(length, np.int64)

@@ -53,7 +53,7 @@ some:
 
 
 def _lemire(bits: int, double: str, words: str) -> str:
-    """Blocks that draw words of so many bits, ``words`` in all, until one is not refused."""
+    """Blocks that draw words of ``bits`` bits until one is not refused; there are ``words``."""
     word, k = f"i{bits}", bits
     lines = [
         f"draw{k}:",

@@ -8,7 +8,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-# As numba does: all that pays for itself at run time.
+# All that pays for itself at run time.
 _SPEED = 3
 ENTRY = "cpplan_entry"
 # What runs; the code is there as long as its engine is.

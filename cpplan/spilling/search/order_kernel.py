@@ -47,7 +47,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(storages: int, accesses: int, ops: int) -> Scratch:
-    """Space for estimates of so many storages, accesses and ops."""
+    """Space for estimates of graphs with these numbers of storages, accesses and ops."""
     return Scratch(
         np.empty(storages + 1, np.int64),
         np.empty(accesses, np.int64),
