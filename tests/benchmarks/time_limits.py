@@ -90,8 +90,8 @@ def anywhere(count: int) -> Graph:
 
 
 def branches(count: int) -> Graph:
-    """A hundred chains side by side, listed in turns, joined at the end."""
-    wide = 100
+    """Up to a hundred chains side by side, listed in turns, joined at the end."""
+    wide = min(100, -(-count // 4))
     return layers(
         count,
         lambda k: list(range(k - wide, k)) if k == count - 1 else [k - wide] if k >= wide else [],
