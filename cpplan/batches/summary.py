@@ -127,12 +127,7 @@ def summarize(
     rows = [_checked(row, number) for number, row in enumerate(rows, 1)]
     if not rows:
         raise InputError("no rows to summarize")
-    table: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        column = table.setdefault(row["setting"], {})
-        if row["model"] in column:
-            raise InputError(f"model {row['model']!r} has two rows of setting {row['setting']!r}")
-        column[row["model"]] = row
+    table = _by_setting(rows)
     models = list(dict.fromkeys(row["model"] for row in rows))
     value = {
         setting: {model: _measured(column.get(model), measure) for model in models}
@@ -182,6 +177,17 @@ def summarize(
             for baseline in baselines
         ),
     )  # fmt: skip
+
+
+def _by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Setting -> model -> its row."""
+    table: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        column = table.setdefault(row["setting"], {})
+        if row["model"] in column:
+            raise InputError(f"model {row['model']!r} has two rows of setting {row['setting']!r}")
+        column[row["model"]] = row
+    return table
 
 
 def _checked(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cpplan.model.graph import Graph
     from cpplan.model.plan import Plan
     from cpplan.model.problem import Problem
+    from cpplan.verification.claims import Proofs
 
     Dims = dict[str, int | tuple[int, int | None]]
 
@@ -86,26 +87,7 @@ def verify(
         if values:
             result = planned.at(values).plan_at
         print_out(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
-        bound = f"{result.lower_bound} B"
-        if result.objective_bound:
-            bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
-        by = printable(str(result.bound_by))
-        if result.time_bound is not None:
-            by, said = printable(str(result.time_bound_by)), _SAID[proofs.moved_bound]
-            print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
-            print_out(f"time       ok: {result.time:.10g} cycles\n")
-            print_out(f"bound      ok: {result.time_bound:.10g} cycles by {by}, {said}\n")
-        elif result.moved_bytes_bound is not None:
-            by, said = printable(str(result.moved_bytes_bound_by)), _SAID[proofs.moved_bound]
-            print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
-            print_out(f"bound      ok: {result.moved_bytes_bound} B moved by {by}, {said}\n")
-        elif result.lower_bound is None and not result.objective_bound:
-            print_out("bound      none claimed\n")
-        else:
-            print_out(f"bound      ok: {bound} by {by}, {_SAID[proofs.bound]}\n")
-        if result.cost_bound is not None:
-            by = printable(str(result.cost_bound_by))
-            print_out(f"cost bound ok: {result.cost_bound:g} by {by}, {_SAID[proofs.cost_bound]}\n")
+        _print_bounds(result, proofs)
         if simulate:
             ran = simulate_plan(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
@@ -114,6 +96,30 @@ def verify(
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )
+
+
+def _print_bounds(result: Plan, proofs: Proofs) -> None:
+    """Print the bounds that a plan claims, and how each was checked."""
+    bound = f"{result.lower_bound} B"
+    if result.objective_bound:
+        bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
+    by = printable(str(result.bound_by))
+    if result.time_bound is not None:
+        by, said = printable(str(result.time_bound_by)), _SAID[proofs.moved_bound]
+        print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
+        print_out(f"time       ok: {result.time:.10g} cycles\n")
+        print_out(f"bound      ok: {result.time_bound:.10g} cycles by {by}, {said}\n")
+    elif result.moved_bytes_bound is not None:
+        by, said = printable(str(result.moved_bytes_bound_by)), _SAID[proofs.moved_bound]
+        print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
+        print_out(f"bound      ok: {result.moved_bytes_bound} B moved by {by}, {said}\n")
+    elif result.lower_bound is None and not result.objective_bound:
+        print_out("bound      none claimed\n")
+    else:
+        print_out(f"bound      ok: {bound} by {by}, {_SAID[proofs.bound]}\n")
+    if result.cost_bound is not None:
+        by = printable(str(result.cost_bound_by))
+        print_out(f"cost bound ok: {result.cost_bound:g} by {by}, {_SAID[proofs.cost_bound]}\n")
 
 
 def _carried(model: str, dims: Dims | None, kinds: dict[str, bool] | None) -> tuple[Graph, Plan]:

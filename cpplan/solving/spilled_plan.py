@@ -54,35 +54,29 @@ def make_spilled_plan(
     origin = found.origin or {}
     scope: Scope = "every order" if found.every_order else "given order"
     base_cost = sum_costs(op.cost for op in model.ops)
+    least = least_time(base_cost, bound.value, pools[1]) if time else None
+    common: dict[str, Any] = {
+        "pools": pools,
+        "cost": found.program.cost,
+        "base_cost": base_cost,
+        "residency": residency,
+        "scope": scope,
+        "sharing": ("in place",) if share else (),
+        "moved_certificate": bound.prices,
+        "runtime": runtime,
+        "history": tuple(history),
+    }
     if time:
-        least = least_time(base_cost, bound.value, pools[1])
-        claims: dict[str, Any] = {"time_bound": least, "time_bound_by": bound.name}
+        common |= {"time_bound": least, "time_bound_by": bound.name}
     else:
-        claims = {"moved_bytes_bound": bound.value, "moved_bytes_bound_by": bound.name}
-    none = np.zeros(0, np.int64)
+        common |= {"moved_bytes_bound": bound.value, "moved_bytes_bound_by": bound.name}
     if layout is None or found.choice is None:
-        short = found.shortfall
-        status: Status = "infeasible" if short is not None else "unknown"
+        none = np.zeros(0, np.int64)
+        order = tuple(origin.get(name, name) for name in found.program.names)
+        status: Status = "unknown" if found.shortfall is None else "infeasible"
+        message = _reason(found, pools)
         return Plan(
-            graph.name,
-            status,
-            (),
-            none,
-            none,
-            none,
-            None,
-            pools=pools,
-            order=tuple(origin.get(name, name) for name in found.program.names),
-            cost=found.program.cost,
-            base_cost=base_cost,
-            residency=residency,
-            scope=scope,
-            sharing=("in place",) if share else (),
-            **claims,
-            moved_certificate=bound.prices,
-            runtime=runtime,
-            history=tuple(history),
-            message=_reason(found, pools),
+            graph.name, status, (), none, none, none, None, order=order, message=message, **common
         )
     buffers = layout.problem
     placed = set(buffers.names)
@@ -91,7 +85,7 @@ def make_spilled_plan(
         kind: tuple(t.name for t in graph.tensors if t.kind == kind and t.name in places)
         for kind in ("input", "output")
     }
-    spent = run_time(graph, layout.order, layout.moves, pools[1])
+    spent = run_time(graph, layout.order, layout.moves, pools[1]) if time else None
     meets = spent == least if time else found.choice.paid == bound.value
     return Plan(
         graph.name,
@@ -101,27 +95,18 @@ def make_spilled_plan(
         buffers.lower,
         buffers.upper,
         layout.offset,
-        pools=pools,
         pool=layout.pool,
         peak=sum(layout.peaks),
         found_by=found.found_by,
         order=tuple(origin.get(n, n) if n in graph.op else n for n in layout.order),
-        cost=found.program.cost,
-        base_cost=base_cost,
-        residency=residency,
         inputs=boundary["input"],
         outputs=boundary["output"],
         views={name: place for name, place in places.items() if place != (name, 0)},
-        scope=scope,
-        sharing=("in place",) if share else (),
         relations=layout.relations,
         objective="total",
         moves=layout.moves,
-        **claims,
-        time=spent if time else None,
-        moved_certificate=bound.prices,
-        runtime=runtime,
-        history=tuple(history),
+        time=spent,
+        **common,
     )
 
 
