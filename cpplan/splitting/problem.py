@@ -308,7 +308,7 @@ class SplitProblem:
 
 
 def _coarser(axis: Axis, steps: int) -> Axis:
-    """An axis each of whose steps is so many of another."""
+    """The axis whose steps are each this number of steps of another."""
     if steps == 1:
         return axis
     windows = []
