@@ -17,7 +17,10 @@ _EVERY = 8
 
 
 class PoolState(NamedTuple):
-    """Scratch: blocks in the fast pool in order of offsets, and what is known of each storage."""
+    """Scratch: blocks in the fast pool in order of offsets, and what is known of each storage.
+
+    ``filled`` counts the blocks, and the gaps dropped besides the given ones, in ``dropped``.
+    """
 
     filled: Ints
     blocks: Ints
@@ -30,6 +33,7 @@ class PoolState(NamedTuple):
     drops: Ints
     slow: Flags
     losses: Amounts
+    dropped: Ints
 
 
 class Addresses(NamedTuple):
@@ -96,6 +100,7 @@ class Packing(NamedTuple):
     next_wanted: Ints
     places: Ints
     next_trail: Trail
+    next_paid: Ints
     listed: Ints
     at: Ints
     loss: Amounts
@@ -130,6 +135,7 @@ def new_packing(problem: SpillProblem, drop: Flags, wanted: Ints) -> Packing:
         next_wanted=wanted.copy(),
         places=np.full(accesses, -1, np.int64),
         next_trail=trail(),
+        next_paid=np.zeros(len(problem.names), np.int64),
         listed=np.zeros(gaps, np.int64),
         at=np.zeros(gaps, np.int64),
         loss=np.zeros(gaps),
@@ -162,7 +168,7 @@ def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) 
     brought = np.flatnonzero((first_gap[1:] > first_gap[:-1]) & ~problem.written)
     length[brought] = problem.gap_upper[first_gap[:-1][brought]]
     state = PoolState(
-        filled=np.zeros(1, np.int64),
+        filled=np.zeros(2, np.int64),
         blocks=np.zeros(storages, np.int64),
         offset=np.zeros(storages, np.int64),
         length=np.zeros(storages, np.int64),
@@ -173,6 +179,7 @@ def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) 
         drops=np.zeros(storages, np.int64),
         slow=np.zeros(storages, bool),
         losses=np.zeros(storages),
+        dropped=np.zeros(gaps, np.int64),
     )
     return Addresses(
         room=problem.size,

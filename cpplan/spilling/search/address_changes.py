@@ -72,18 +72,40 @@ def _steps_of(flat, gap):
 
 
 @compiled_loop
-def _follow(flat, state, packing, low, high, power):
-    """Cost of the moves after changes between two steps, and the steps that had to be followed."""
+def _pay(flat, packing, gap):
+    """Cost that a changed gap adds to that of the other changes."""
+    storage = flat.gap_storage[gap]
+    before = packing.next_paid[storage]
+    packing.next_paid[storage] = paid_of(flat, storage, packing.trial)
+    return packing.next_paid[storage] - before
+
+
+@compiled_loop
+def _follow(flat, state, packing, low, high, most, power):
+    """Cost of the moves after changes between two steps, and the steps that had to be followed.
+
+    ``_NEVER`` once it exceeds ``most``: what is driven out only adds to it.
+    """
     steps = len(flat.step_start) - 1
+    never = np.int64(_NEVER), np.int64(0), np.int64(0)
+    for storage in range(len(packing.paid)):
+        packing.next_paid[storage] = packing.paid[storage]
+    value = packing.cost[0]
+    for gap in range(len(packing.trial)):
+        if packing.trial[gap] != packing.drop[gap]:
+            value += _pay(flat, packing, gap)
+    if value > most:
+        return never
     count_drops(flat, state, packing.trial)
     row = low // packing.every
     if row == 0:
         if not begin(flat, state, packing.trial, packing.next_wanted):
-            return np.int64(_NEVER), 0, 0
+            return never
     else:
         _recall(flat, state, packing.trail, row)
+        state.filled[1] = 0
     first = row * packing.every
-    step = first
+    step, paid = first, 0
     while step < steps:
         if step % packing.every == 0:
             at = step // packing.every
@@ -93,15 +115,13 @@ def _follow(flat, state, packing, low, high, power):
         if not advance(
             flat, state, step, packing.trial, packing.next_wanted, power, packing.places
         ):
-            return np.int64(_NEVER), 0, 0
+            return never
+        while paid < state.filled[1]:
+            value += _pay(flat, packing, state.dropped[paid])
+            paid += 1
+        if value > most:
+            return never
         step += 1
-    value = packing.cost[0]
-    seen = np.int64(-1)
-    for gap in range(len(packing.trial)):
-        storage = flat.gap_storage[gap]
-        if packing.trial[gap] != packing.drop[gap] and storage != seen:
-            seen = storage
-            value += paid_of(flat, storage, packing.trial) - packing.paid[storage]
     return value, first, step
 
 
@@ -136,16 +156,13 @@ def _accept(flat, packing, value, first, last):
             packing.trail.block[row, number] = packing.next_trail.block[row, number]
             packing.trail.offset[row, number] = packing.next_trail.offset[row, number]
             packing.trail.gap[row, number] = packing.next_trail.gap[row, number]
-    seen = np.int64(-1)
     for gap in range(len(packing.trial)):
-        storage = flat.gap_storage[gap]
         if packing.trial[gap] != packing.drop[gap]:
             packing.drop[gap] = packing.trial[gap]
             if packing.drop[gap]:
                 _forget(flat, packing, gap)
-            if storage != seen:
-                seen = storage
-                packing.paid[storage] = paid_of(flat, storage, packing.trial)
+    for storage in range(len(packing.paid)):
+        packing.paid[storage] = packing.next_paid[storage]
 
 
 @compiled_loop
@@ -328,7 +345,9 @@ def settle(flat, packing, power):
     # The second time, nothing is evicted.
     for _ in range(2):
         _try_all_again(packing)
-        value, _, _ = _follow(flat, flat.state, packing, np.int64(0), np.int64(steps), power)
+        value, _, _ = _follow(
+            flat, flat.state, packing, np.int64(0), np.int64(steps), np.int64(_NEVER), power
+        )
         if value >= _NEVER:
             return value
         _accept(flat, packing, value, np.int64(0), np.int64(steps))
@@ -369,8 +388,9 @@ def improve(flat, packing, power, draws, heat, best, kept, found):
             low, high = _aim(flat, packing, middle, width, draws, row)
         if low < 0:
             continue
-        value, first, last = _follow(flat, state, packing, low, high, power)
-        if value > packing.cost[0] + int(allowed):
+        most = packing.cost[0] + int(allowed)
+        value, first, last = _follow(flat, state, packing, low, high, most, power)
+        if value >= _NEVER:
             continue
         _accept(flat, packing, value, first, last)
         if value < best:

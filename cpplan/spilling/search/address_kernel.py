@@ -160,6 +160,16 @@ def insert(state, storage, offset, length):
 
 
 @compiled_loop
+def _drop(state, drop, storage, gap):
+    """Drop a gap of a storage, and note that, unless it is dropped already."""
+    if not drop[gap]:
+        drop[gap] = True
+        state.drops[storage] += 1
+        state.dropped[state.filled[1]] = gap
+        state.filled[1] += 1
+
+
+@compiled_loop
 def _clear(state, drop, offset, end):
     """Drop the gaps of all blocks between two addresses."""
     number = 0
@@ -167,8 +177,7 @@ def _clear(state, drop, offset, end):
         block = state.blocks[number]
         begin = state.offset[block]
         if begin < end and begin + state.length[block] > offset:
-            drop[state.gap[block]] = True
-            state.drops[block] += 1
+            _drop(state, drop, block, state.gap[block])
             _remove(state, block)
         else:
             number += 1
@@ -242,8 +251,7 @@ def _empty(flat, state, drop, step):
         block = state.blocks[number]
         gap = state.gap[block]
         if state.pinned[block] != step and flat.fixed[gap] != 1 and not flat.stay[block]:
-            drop[gap] = True
-            state.drops[block] += 1
+            _drop(state, drop, block, gap)
             _remove(state, block)
         else:
             number += 1
@@ -255,8 +263,7 @@ def _empty(flat, state, drop, step):
             if state.there[storage]:
                 _remove(state, storage)
         elif flat.fixed[gap] != 1 and not flat.stay[storage]:
-            drop[gap] = True
-            state.drops[storage] += 1
+            _drop(state, drop, storage, gap)
             if state.there[storage]:
                 _remove(state, storage)
         elif not state.there[storage]:
@@ -308,6 +315,7 @@ def empty_pool(state):
 def begin(flat, state, drop, wanted):
     """Put what the caller brings and is kept into the empty pool; false if there is no room."""
     empty_pool(state)
+    state.filled[1] = 0
     for number in range(len(flat.room)):
         storage = flat.by_end[number]
         gap = flat.first_gap[storage]
@@ -320,8 +328,7 @@ def begin(flat, state, drop, wanted):
                 return False
             for one in range(gap, flat.first_gap[storage + 1]):
                 if flat.stay[storage] or one == gap:
-                    state.drops[storage] += not drop[one]
-                    drop[one] = True
+                    _drop(state, drop, storage, one)
             state.slow[storage] = True
             continue
         insert(state, storage, where, flat.room[storage])
@@ -369,8 +376,7 @@ def advance(flat, state, step, drop, wanted, power, places):
         if where < 0 or (cost > 0.0 and cost >= worth):
             if flat.fixed[gap] == 1:
                 return False
-            drop[gap] = True
-            state.drops[storage] += 1
+            _drop(state, drop, storage, gap)
             continue
         _clear(state, drop, where, where + room)
         insert(state, storage, where, room)
