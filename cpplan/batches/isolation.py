@@ -20,7 +20,6 @@ from cpplan.model.printable import MESSAGE, printable
 # Variables that tell libraries how many threads to make.
 _THREADS = (
     "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
 )

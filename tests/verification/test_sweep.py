@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,17 +41,6 @@ def test_sweep_agrees_when_one_buffer_is_moved(seed):
 def test_no_rectangles_are_apart():
     none = np.zeros(0, np.int64)
     assert all_apart(Rectangles(none, none, none, none, none), none)
-
-
-def test_a_packing_is_checked_without_numba():
-    """To import it takes longer than the check of a hundred thousand buffers."""
-    check = """
-import sys
-from cpplan.verification.first_uses import use_sweep
-use_sweep()
-sys.exit("numba" in sys.modules)
-"""
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 def test_overlap_found_by_the_compiled_sweep_is_named(monkeypatch):
