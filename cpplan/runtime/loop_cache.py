@@ -22,16 +22,17 @@ _folder: TemporaryDirectory[str] | None = None
 
 @cache
 def machine() -> str:
-    """Python, the code generator, and the processor with its features: code is of no other use.
+    """Python, NumPy, LLVM, and the processor with its features: code is of no other use.
 
     A home folder may be shared by machines, and processors of one name may differ in features.
     """
     import llvmlite
+    import numpy
     from llvmlite import binding
 
     features = binding.get_host_cpu_features().flatten()
     processor = binding.get_process_triple(), binding.get_host_cpu_name(), features
-    return repr((sys.version, llvmlite.__version__, processor))
+    return repr((sys.version, numpy.__version__, llvmlite.__version__, processor))
 
 
 def stamp(group: str, names: Sequence[str]) -> Path:

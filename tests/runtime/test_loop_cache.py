@@ -20,10 +20,15 @@ def doubled(number):
     return 2 * number
 
 
+def forget_loaded(monkeypatch):
+    monkeypatch.setattr(doubled, "_codes", {})
+    monkeypatch.setattr(doubled, "_last", {})
+
+
 @pytest.fixture
 def own_folder(monkeypatch, tmp_path):
     monkeypatch.setenv(loop_cache.FOLDER, str(tmp_path))
-    monkeypatch.setattr(doubled, "_codes", {})
+    forget_loaded(monkeypatch)
     return tmp_path
 
 
@@ -37,7 +42,7 @@ def no_folder(monkeypatch):
         os, "access", lambda path, mode: path.name != "__pycache__" and access(path, mode)
     )
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    monkeypatch.setattr(doubled, "_codes", {})
+    forget_loaded(monkeypatch)
     yield
     if loop_cache._folder is not None:
         loop_cache._folder.cleanup()
@@ -65,7 +70,7 @@ def test_damaged_code_is_compiled_again(own_folder, monkeypatch, damage):
     whole = stored.read_bytes()
     harmed = {"cut": whole[:-100], "emptied": b"", "changed": whole[:-1] + bytes([whole[-1] ^ 1])}
     stored.write_bytes(harmed[damage])
-    monkeypatch.setattr(doubled, "_codes", {})
+    forget_loaded(monkeypatch)
     assert doubled(4) == 8
     assert len(stored.read_bytes()) == len(whole)
 
@@ -75,11 +80,12 @@ def test_another_processor_has_code_of_its_own(own_folder, monkeypatch):
     assert doubled(3) == 6
     other = loop_cache.machine() + "without AVX"
     monkeypatch.setattr("cpplan.runtime.loop_compiler.loop.machine", lambda: other)
-    monkeypatch.setattr(doubled, "_codes", {})
+    forget_loaded(monkeypatch)
     assert doubled(3) == 6
     assert len(list(own_folder.rglob("*.loop"))) == 2
 
 
+@pytest.mark.slow
 def test_processes_may_store_at_once(own_folder):
     """Each compiles, and each finds whole code afterwards."""
     script = "import cpplan; cpplan.warm_up('sizes')"

@@ -26,7 +26,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from struct import pack, unpack
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,12 +54,24 @@ _NUMBERS = {
     np.uint64: WORD,
     np.float64: FLOAT,
 }
-# In NumPy's C interface, the address of an array's data follows what every object begins with.
-_DATA = object.__basicsize__
 # Bytes of the checksum that stored code begins with.
 _CHECKSUM = 64
 # How kinds of results are written before stored code.
 _LETTERS = {"b": BOOL, "i": INT, "w": WORD, "f": FLOAT}
+
+
+class Code(NamedTuple):
+    """Machine code of a loop for some kinds of arguments, the kind of its result, and its words."""
+
+    entry: Any
+    returns: Kind
+    room: int
+
+    def run(self, memory: array[int]) -> bool:
+        """Put the result where the arguments are; false if those are of other kinds."""
+        if len(memory) < self.room:
+            memory.extend([0] * (self.room - len(memory)))
+        return not self.entry(memory.buffer_info()[0])
 
 
 class CompiledLoop:
@@ -84,25 +96,28 @@ class CompiledLoop:
         self.__name__, self.__doc__ = python.__name__, python.__doc__
         self.__module__ = python.__module__
         self.file, self.first_line = python.__code__.co_filename, python.__code__.co_firstlineno
-        self._codes: dict[tuple[object, ...], tuple[Any, Kind, int]] = {}
+        self._codes: dict[tuple[Kind, ...], Code] = {}
+        # The last one, by what can be told of arguments without a look into arrays.
+        self._last: dict[tuple[object, ...], Code] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
         """Result of the loop; compiles it first if it was never called with such arguments."""
         key: list[object] = []
         words: list[int] = []
-        for argument in arguments:
-            _flatten(argument, key, words)
-        found = self._codes.get(tuple(key))
-        if found is None:
-            with self._lock:
-                found = self._codes[tuple(key)] = self._code(tuple(map(_kind, arguments)))
-        code, returns, room = found
+        _flatten(arguments, key, words)
+        shape = tuple(key)
+        code = self._last.get(shape)
         memory = array("q", words)
-        if len(memory) < room:
-            memory.extend([0] * (room - len(memory)))
-        code(memory.buffer_info()[0])
-        return _result(returns, iter(memory))
+        if code is None or not code.run(memory):
+            kinds = tuple(map(_kind, arguments))
+            with self._lock:
+                if kinds not in self._codes:
+                    self._codes[kinds] = self._code(kinds)
+                code = self._last[shape] = self._codes[kinds]
+            if not code.run(memory):
+                raise LoopError(f"{self.__name__}: its arguments changed meanwhile")
+        return _result(code.returns, iter(memory))
 
     @property
     def folder(self) -> Path:
@@ -122,7 +137,7 @@ class CompiledLoop:
                 return names[name]
         raise LoopError(f"{name} is not known")
 
-    def _code(self, kinds: tuple[Kind, ...]) -> tuple[Any, Kind, int]:
+    def _code(self, kinds: tuple[Kind, ...]) -> Code:
         """Machine code for these kinds of arguments, from the store or compiled now."""
         from cpplan.runtime.loop_compiler import machine_code
 
@@ -136,7 +151,7 @@ class CompiledLoop:
             stored.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(stored, _written(*found))
         returns, code = found
-        return machine_code.loaded(code), returns, _count(returns)
+        return Code(machine_code.loaded(code), returns, _count(returns))
 
     def _digest(self, kinds: tuple[Kind, ...]) -> str:
         """Name of the code: of all source that it is made from, and of the machine."""
@@ -169,29 +184,26 @@ def _compiler_source() -> bytes:
     return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
 
 
-def _flatten(value: Any, key: list[object], words: list[int]) -> None:
-    """Append what tells the kind of an argument, and the words that hold it."""
-    kind = type(value)
-    if kind is np.ndarray:
-        if not value.flags.c_contiguous:
-            raise LoopError("compiled loops take contiguous arrays only")
-        key.append(value.dtype.char)
-        key.append(value.ndim)
-        words.append(c_void_p.from_address(id(value) + _DATA).value or 0)
-        words.extend(value.shape)
-    elif kind in _NUMBERS:
+def _flatten(values: tuple[Any, ...], key: list[object], words: list[int]) -> None:
+    """Append what tells the kinds of values but of arrays, and the words that hold them."""
+    for value in values:
+        kind = type(value)
         key.append(kind)
-        words.append(_word(value, _NUMBERS[kind]))
-    elif kind is np.random.Generator:
-        key.append(kind)
-        words.extend(_drawer_words(value))
-    elif isinstance(value, tuple):
-        key.append(kind)
-        key.append(len(value))
-        for member in value:
-            _flatten(member, key, words)
-    else:
-        raise LoopError(f"compiled loops take no {kind.__name__}")
+        if kind is np.ndarray:
+            words.append(id(value))
+        elif kind in _NUMBERS:
+            words.append(_word(value, _NUMBERS[kind]))
+        elif isinstance(value, tuple):
+            kinds = tuple(map(type, value))
+            key.append(kinds)
+            if kinds.count(np.ndarray) == len(kinds):
+                words.extend(map(id, value))
+            else:
+                _flatten(value, key, words)
+        elif kind is np.random.Generator:
+            words.extend(_drawer_words(value))
+        else:
+            raise LoopError(f"compiled loops take no {kind.__name__}")
 
 
 def _drawer_words(generator: np.random.Generator) -> list[int]:
@@ -214,6 +226,8 @@ def _word(value: Any, kind: Kind) -> int:
 def _kind(value: Any) -> Kind:
     """Kind of an argument."""
     if isinstance(value, np.ndarray):
+        if not (value.flags.c_contiguous and value.flags.aligned):
+            raise LoopError("compiled loops take contiguous arrays only")
         return array_kind(value.dtype, value.ndim)
     if isinstance(value, np.random.Generator):
         return DRAWER

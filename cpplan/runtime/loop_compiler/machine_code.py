@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import CFUNCTYPE, c_void_p
+from ctypes import CFUNCTYPE, c_int32, c_void_p
 from functools import cache
 from typing import Any
 
@@ -30,12 +30,15 @@ def assembled(text: str) -> bytes:
 
 
 def loaded(code: bytes) -> Any:
-    """Function that takes the address of its arguments; other threads run meanwhile."""
+    """Function that takes the address of its arguments; other threads run meanwhile.
+
+    It returns 1 if the arguments are not of its kinds.
+    """
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    return CFUNCTYPE(None, c_void_p)(engine.get_function_address(ENTRY))
+    return CFUNCTYPE(c_int32, c_void_p)(engine.get_function_address(ENTRY))
 
 
 @cache

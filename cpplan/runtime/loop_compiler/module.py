@@ -1,11 +1,28 @@
-"""The LLVM module of one loop: what it calls, and an entry that takes its arguments from memory."""
+"""The LLVM module of one loop: what it calls, and an entry that takes its arguments from memory.
+
+An array is given as the address of the Python object: where its data and lengths are is part of
+NumPy's binary interface. The entry checks that it is an array of the kind that the code was made
+for: to ask in Python takes longer than many a loop runs.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cpplan.runtime.loop_compiler.blocks import Blocks
 from cpplan.runtime.loop_compiler.draws import integers_text
-from cpplan.runtime.loop_compiler.kinds import NOTHING, Kind, LoopError, llvm_types, pointer
+from cpplan.runtime.loop_compiler.kinds import (
+    NOTHING,
+    Array,
+    Group,
+    Kind,
+    LoopError,
+    array_kind,
+    llvm_types,
+    pointer,
+)
 from cpplan.runtime.loop_compiler.machine_code import ENTRY
 from cpplan.runtime.loop_compiler.numbers import DECLARED
 from cpplan.runtime.loop_compiler.translation import Translation, result_type
@@ -13,35 +30,124 @@ from cpplan.runtime.loop_compiler.translation import Translation, result_type
 if TYPE_CHECKING:
     from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
+# Bytes from an object's begin to what it has besides other objects; and from there, in an array, to
+# the address of the data, the number of dimensions, the addresses of their lengths and of the
+# dtype, and the flags; in a dtype, to the byte order and the number of the type.
+_OWN = object.__basicsize__
+_DATA, _DIMENSIONS, _LENGTHS, _DTYPE, _FLAGS, _ORDER, _TYPE = 0, 8, 16, 40, 48, 10, 12
+# Contiguous and aligned.
+_NEEDED = 0x101
+
 
 def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]:
-    """LLVM instructions of a loop for these kinds of arguments, and the kind of its result."""
+    """LLVM instructions of a loop for these kinds of arguments, and the kind of its result.
+
+    The entry returns 1, and nothing has run, if an array is of another kind.
+    """
     translation = Translation()
     name, returns = translation.function(loop, kinds)
-    lines, arguments = [], []
-    types = [part for kind in kinds for part in llvm_types(kind)]
-    for k, wanted in enumerate(types):
-        lines += [f"%p{k} = getelementptr i64, {pointer('i64')} %words, i64 {k}"]
-        lines += [f"%w{k} = load i64, {pointer('i64')} %p{k}"]
-        if wanted == "i64":
-            arguments.append(f"i64 %w{k}")
-            continue
-        turned = {"double": "bitcast", "i1": "trunc"}.get(wanted, "inttoptr")
-        lines += [f"%a{k} = {turned} i64 %w{k} to {wanted}"]
-        arguments.append(f"{wanted} %a{k}")
-    call = f'call {result_type(returns)} @"{name}"({", ".join(arguments)})'
-    lines.append(call if returns == NOTHING else f"%result = {call}")
-    for k, given in enumerate(llvm_types(returns)):
-        lines.append(f"%r{k} = extractvalue {result_type(returns)} %result, {k}")
-        if given == "i64":
-            word = f"%r{k}"
-        elif given in ("double", "i1"):
-            word = f"%x{k}"
-            lines.append(f"{word} = {'zext' if given == 'i1' else 'bitcast'} {given} %r{k} to i64")
+    entry = _Entry()
+    for kind in kinds:
+        entry.take(kind)
+    blocks = entry.blocks
+    run, other = blocks.block(), blocks.block()
+    blocks.branch(entry.fits, run, other)
+    blocks.begin(other)
+    blocks.end("ret i32 1")
+    blocks.begin(run)
+    call = f'call {result_type(returns)} @"{name}"({", ".join(entry.arguments)})'
+    if returns == NOTHING:
+        blocks.act(call)
+    else:
+        entry.give(blocks.add(call), returns, loop.__name__)
+    blocks.end("ret i32 0")
+    head = f"define i32 @{ENTRY}({pointer('i64')} %words)"
+    text = f"{head} {{\n{blocks.text()}\n}}"
+    return "\n\n".join([*DECLARED, integers_text(), *translation.texts, text]), returns
+
+
+class _Entry:
+    """Entry under construction; ``fits`` tells that all arrays are of their kinds."""
+
+    def __init__(self) -> None:
+        self.blocks = Blocks()
+        self.arguments: list[str] = []
+        self.fits = "true"
+        self._words = 0
+
+    def take(self, kind: Kind) -> None:
+        """Add an argument."""
+        if isinstance(kind, Group):
+            for member in kind.members:
+                self.take(member)
+        elif isinstance(kind, Array):
+            self._take_array(kind)
         else:
-            raise LoopError(f"{loop.__name__} returns an array")
-        lines.append(f"%o{k} = getelementptr i64, {pointer('i64')} %words, i64 {k}")
-        lines.append(f"store i64 {word}, {pointer('i64')} %o{k}")
-    body = "\n".join([*lines, "ret void"])
-    entry = f"define void @{ENTRY}({pointer('i64')} %words) {{\n{body}\n}}"
-    return "\n\n".join([*DECLARED, integers_text(), *translation.texts, entry]), returns
+            for wanted in llvm_types(kind):
+                part = self._word()
+                if wanted != "i64":
+                    turned = "bitcast" if wanted == "double" else "trunc"
+                    part = self.blocks.add(f"{turned} i64 {part} to {wanted}")
+                self.arguments.append(f"{wanted} {part}")
+
+    def give(self, whole: str, returns: Kind, name: str) -> None:
+        """Write a result to where the arguments were."""
+        for k, given in enumerate(llvm_types(returns)):
+            part = self.blocks.add(f"extractvalue {result_type(returns)} {whole}, {k}")
+            if given in ("double", "i1"):
+                turned = "zext" if given == "i1" else "bitcast"
+                part = self.blocks.add(f"{turned} {given} {part} to i64")
+            elif given != "i64":
+                raise LoopError(f"{name} returns an array")
+            self.blocks.act(f"store i64 {part}, {pointer('i64')} {self._place(k)}")
+
+    def _take_array(self, kind: Array) -> None:
+        blocks, own = self.blocks, self._word()
+        flags = blocks.add(f"and i32 {self._load(own, _FLAGS, 'i32')}, {_NEEDED}")
+        self._require("i32", flags, [_NEEDED])
+        self._require("i32", self._load(own, _DIMENSIONS, "i32"), [kind.dimensions])
+        dtype = self._load(own, _DTYPE, "i64")
+        self._require("i8", self._load(dtype, _ORDER, "i8"), [ord("="), ord("|")])
+        self._require("i32", self._load(dtype, _TYPE, "i32"), _types(kind))
+        data = self._load(own, _DATA, "i64")
+        held = pointer(kind.stored)
+        self.arguments.append(f"{held} {blocks.add(f'inttoptr i64 {data} to {held}')}")
+        lengths = self._load(own, _LENGTHS, "i64")
+        for k in range(kind.dimensions):
+            # No argument is read if the dimensions are others.
+            at = blocks.add(f"select i1 {self.fits}, i64 {lengths}, i64 {own}")
+            self.arguments.append(f"i64 {self._load(at, 8 * k - _OWN, 'i64')}")
+
+    def _require(self, llvm: str, found: str, wanted: list[int]) -> None:
+        holds = "false"
+        for number in wanted:
+            equal = self.blocks.add(f"icmp eq {llvm} {found}, {number}")
+            holds = self.blocks.add(f"or i1 {holds}, {equal}")
+        self.fits = self.blocks.add(f"and i1 {self.fits}, {holds}")
+
+    def _place(self, k: int) -> str:
+        return self.blocks.add(f"getelementptr i64, {pointer('i64')} %words, i64 {k}")
+
+    def _word(self) -> str:
+        self._words += 1
+        return self.blocks.add(f"load i64, {pointer('i64')} {self._place(self._words - 1)}")
+
+    def _load(self, address: str, offset: int, stored: str) -> str:
+        """Load what an object has of its own."""
+        at = self.blocks.add(f"add i64 {address}, {_OWN + offset}")
+        place = self.blocks.add(f"inttoptr i64 {at} to {pointer(stored)}")
+        return self.blocks.add(f"load {stored}, {pointer(stored)} {place}")
+
+
+def _types(kind: Array) -> list[int]:
+    """NumPy's numbers of the types that are stored and read as the kind says."""
+    found = []
+    for code in "?ilqLQfd":
+        dtype = np.dtype(code)
+        try:
+            known = array_kind(dtype, kind.dimensions)
+        except LoopError:
+            continue
+        if known == kind:
+            found.append(dtype.num)
+    return found

@@ -292,3 +292,27 @@ def whole_power(a):
 def test_other_draws_and_powers_are_errors(loop, argument, message):
     with pytest.raises(LoopError, match=message):
         loop(argument)
+
+
+@compiled_loop
+def first(numbers, others):
+    return numbers[0], others[0]
+
+
+def test_arrays_of_each_kind_have_code_of_their_own():
+    """One after another, so that code for the last kind is there."""
+    kinds = (np.int64, np.longlong, np.int32, np.float64, np.float32, bool, np.uint64)
+    arrays = [np.ones(3, kind) for kind in kinds]
+    for numbers in (*arrays, *arrays):
+        assert first(numbers, numbers) == (1, 1)
+    for other in (np.ones((3, 3), np.int64), np.ones(3, ">i8")):
+        with pytest.raises(LoopError):
+            first(arrays[0], other)
+
+
+def test_arrays_that_are_not_aligned_are_refused():
+    odd = np.zeros(25, np.int8)[1:].view(np.int64)
+    assert not odd.flags.aligned
+    assert first(np.ones(3, np.int64), np.ones(3, np.int64)) == (1, 1)
+    with pytest.raises(LoopError, match="contiguous arrays only"):
+        first(np.ones(3, np.int64), odd)
