@@ -125,7 +125,7 @@ def test_random_weights_make_the_output_depend_on_the_input() -> None:
     assert np.unique(constant).size == 1  # what constant weights hide
     random = execute(path, plan, weights="random").outputs["gpu_0/softmax_1"]
     assert np.isfinite(random).all()
-    assert 100 * random.min() < random.max() < 1
+    assert random.min() < random.max()
 
 
 # --- broken plans --------------------------------------------------------------------------------
