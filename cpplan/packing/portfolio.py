@@ -127,7 +127,9 @@ class PartSearch:
         if self._solves and not prepare_first(needed, waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
-            state = self._search(state, active().nodes_a_buffer * effort, aim)
+            full = exact_search.is_full(self.problem)
+            nodes = active().full_nodes_a_buffer if full else active().nodes_a_buffer
+            state = self._search(state, nodes * effort, aim)
             if aim.offer(state):
                 return True
         if exact and self.workers > 1:

@@ -31,8 +31,16 @@ class PackingTuning:
         Nodes of the exact search a buffer in the first turn.
     first_nodes_a_buffer
         The same, before the exact searches first change places; twice as many every time.
+    full_share
+        Of the most live bytes: where no step has fewer, next to nothing can be wasted anywhere, and
+        a corner has one way or two. The niche search is then by far the likeliest to find a packing
+        without waste, and others to find nothing.
+    full_nodes_a_buffer
+        Nodes of the exact search a buffer in the first turn where all steps are that full.
+    full_canonical_share
+        Of these nodes, for the canonical search.
     probing_nodes_a_buffer
-        The same, of the first look that comes before other searches.
+        The same as ``nodes_a_buffer``, of the first look that comes before other searches.
     probing_buffers
         Buffers from which that look comes before most heuristics, which take longer.
     probing_heuristics
@@ -122,6 +130,9 @@ class PackingTuning:
     most_effort: int = 4**10
     nodes_a_buffer: int = 500
     first_nodes_a_buffer: int = 10
+    full_share: float = 0.999
+    full_nodes_a_buffer: int = 10_000
+    full_canonical_share: float = 0.01
     probing_nodes_a_buffer: int = 100
     probing_buffers: int = 200
     probing_heuristics: int = 3

@@ -35,6 +35,20 @@ def applies_to(problem: Problem) -> bool:
     return canonical_search.applies_to(problem)
 
 
+def is_full(problem: Problem) -> bool:
+    """True if about as many bytes are live at every step, as in a perfect packing.
+
+    Examples
+    --------
+    >>> is_full(Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8]))
+    True
+    >>> is_full(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
+    False
+    """
+    live = problem.live_bytes()[int(problem.lower.min(initial=0)) :]
+    return len(live) > 0 and bool(live.min() >= active().full_share * live.max(initial=0) > 0)
+
+
 class ExactSearch:
     """A search that can be continued.
 
@@ -60,9 +74,11 @@ class ExactSearch:
         self._slice = active().first_nodes_a_buffer * len(problem)
         self._begun: dict[str, NicheSearch | CanonicalSearch] = {}
         self._turns: list[_Turn] = []
+        tuning = active()
+        canonical = tuning.full_canonical_share if is_full(problem) else tuning.canonical_share
         if niche_search.applies_to(problem):
-            self._turns.append(_Turn(NicheSearch, loops.NICHE, 1 - active().canonical_share))
-        share = active().canonical_share if self._turns else 1.0
+            self._turns.append(_Turn(NicheSearch, loops.NICHE, 1 - canonical))
+        share = canonical if self._turns else 1.0
         self._turns.append(_Turn(CanonicalSearch, loops.CANONICAL, share))
 
     @property

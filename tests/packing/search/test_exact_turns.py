@@ -31,7 +31,7 @@ def test_neither_search_waits_long_for_the_other(monkeypatch):
         return state
 
     monkeypatch.setattr(Rounds, "run", run)
-    problem = perfect_packing(50, seed=0, pinwheels=0.3).problem
+    problem = random_lifespans(50, seed=0)
     ExactSearch(problem, seed=0).run(
         bump(problem), nodes=3500, target=1, limit=None, deadline=Deadline(float("inf"))
     )
@@ -101,3 +101,12 @@ def test_windows_in_vain_give_way_to_other_searches(helps, runs, monkeypatch):
     found = search._move_while_useful(windows, 10, bump(problem), aim)
     assert taken == [3, 3, 3, 1][:runs]
     assert found.peak == bump(problem).peak - helps * runs
+
+
+@pytest.mark.slow
+def test_perfect_packings_of_600_are_the_niche_searchs():
+    """No step has a byte to spare; the searches that come later find none without waste."""
+    planted = perfect_packing(600, seed=1)
+    plan = cpplan.solve(planted.problem, time_limit=1000, workers=1, deterministic=True)
+    assert plan.peak == planted.height
+    assert plan.found_by == "niche search"
