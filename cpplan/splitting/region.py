@@ -372,9 +372,12 @@ class _Cascade:
         events = np.zeros((room, 4), np.int64)
         ops, tensors = len(self._extent), len(region.storages)
         scratch = Scratch(
-            *(np.empty(length, np.int64) for length in (ops, tensors, tensors)),
-            np.empty(tensors),
-            *(np.empty(ops + 1, np.int64) for _ in range(2)),
+            done=np.empty(ops, np.int64),
+            made=np.empty(tensors, np.int64),
+            freed=np.empty(tensors, np.int64),
+            weight=np.empty(tensors),
+            stack=np.empty(ops + 1, np.int64),
+            until=np.empty(ops + 1, np.int64),
         )
         peak, pieces = run_cascade(
             self._ops, self._reads, self._tensors, self._tables, self._sinks,

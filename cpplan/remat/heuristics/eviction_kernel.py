@@ -55,14 +55,18 @@ def scratch_for(flat: FlatProblem) -> Scratch:
     """Space for runs on one problem, one after another."""
     units, storages = len(flat.extra), len(flat.size)
     return Scratch(
-        np.empty(storages + 1, np.int64),
-        np.empty(len(flat.reads), np.int64),
-        np.empty(storages, np.int64),
-        *(np.empty(storages, bool) for _ in range(4)),
-        *(np.empty(storages, np.int64) for _ in range(2)),
-        np.empty(units, bool),
-        np.empty(units, np.float64),
-        np.empty(units + 1, np.int64),
+        use_start=np.empty(storages + 1, np.int64),
+        uses=np.empty(len(flat.reads), np.int64),
+        cursor=np.empty(storages, np.int64),
+        live=np.empty(storages, bool),
+        gone=np.empty(storages, bool),
+        sure=np.empty(storages, bool),
+        wanted=np.empty(storages, bool),
+        pinned=np.empty(storages, np.int64),
+        accessed=np.empty(storages, np.int64),
+        done=np.empty(units, bool),
+        again=np.empty(units, np.float64),
+        stack=np.empty(units + 1, np.int64),
     )
 
 

@@ -80,7 +80,7 @@ class Space(NamedTuple):
         Of every slot: lists of slots, the offsets of some, and flags.
     moved, used, free
         Of every run: the last move that moved it, a flag, and a list of numbers not in use.
-    count, first, rank, seen
+    times, first, rank, seen
         Of every unit: its runs, the first one, its place in a topological order, and the last move
         that saw it.
     latest
@@ -102,7 +102,7 @@ class Space(NamedTuple):
     moved: Ints
     used: Flags
     free: Ints
-    count: Ints
+    times: Ints
     first: Ints
     rank: Ints
     seen: Ints
@@ -134,7 +134,7 @@ def space_for(flat: FlatProblem, room: int, slots: int) -> Space:
         moved=blank(room),
         used=np.zeros(room, bool),
         free=blank(room),
-        count=blank(units),
+        times=blank(units),
         first=np.full(units, room, np.int64),
         rank=rank,
         seen=blank(units),
@@ -192,7 +192,7 @@ def anneal_packed(
     new, near, conflicts, changed = space.new, space.near, space.conflicts, space.changed
     old_off, pending, latest = space.old_off, space.pending, space.latest
     moved, used, free, seen = space.moved, space.used, space.free, space.seen
-    count, first, rank = space.count, space.first, space.rank
+    count, first, rank = space.times, space.first, space.rank
     conflict_count, stamp, left = 0, 0, 0
     cost = 0.0
     for position in range(length - 1, -1, -1):

@@ -58,9 +58,12 @@ def space_for(low: Ints, size: Ints) -> Space:
     by_low, by_high = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
     at_low, at_high = np.empty(count, np.int64), np.empty(count, np.int64)
     at_low[by_low] = at_high[by_high] = np.arange(count)
-    ends = (np.empty(count + 1, np.int64) for _ in range(2))
-    weights = (np.empty(count + 1, np.float64) for _ in range(2))
-    near = Near(*ends, *weights)
+    near = Near(
+        lows=np.empty(count + 1, np.int64),
+        highs=np.empty(count + 1, np.int64),
+        rises=np.empty(count + 1, np.float64),
+        falls=np.empty(count + 1, np.float64),
+    )
     waits = np.ones(count, bool)
     return Space(high, by_low, by_high, at_low, at_high, np.arange(count), waits, near)
 

@@ -141,7 +141,7 @@ class _Entry:
 
 def _types(kind: Array) -> list[int]:
     """NumPy's numbers of the types that are stored and read as the kind says."""
-    found = []
+    found: list[int] = []
     for code in "?ilqLQfd":
         dtype = np.dtype(code)
         try:

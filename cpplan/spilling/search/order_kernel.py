@@ -49,12 +49,15 @@ class Scratch(NamedTuple):
 def scratch_for(storages: int, accesses: int, ops: int) -> Scratch:
     """Space for estimates of graphs with these numbers of storages, accesses and ops."""
     return Scratch(
-        np.empty(storages + 1, np.int64),
-        np.empty(accesses, np.int64),
-        np.empty(storages, np.int64),
-        *(np.empty(storages, bool) for _ in range(4)),
-        np.empty(storages, np.int64),
-        np.empty(ops, np.int64),
+        start=np.empty(storages + 1, np.int64),
+        uses=np.empty(accesses, np.int64),
+        following=np.empty(storages, np.int64),
+        held=np.empty(storages, bool),
+        valid=np.empty(storages, bool),
+        begun=np.empty(storages, bool),
+        fresh=np.empty(storages, bool),
+        pinned=np.empty(storages, np.int64),
+        position=np.empty(ops, np.int64),
     )
 
 
