@@ -31,6 +31,8 @@ from cpplan.runtime.deadline import Deadline
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
 # Limits tried on the way to the least peak.
 _HALVINGS = 8
+# Part of the least peak found that is the next limit to search within.
+_LOWER = 0.98
 _log = logging.getLogger(__name__)
 
 
@@ -207,6 +209,12 @@ def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
             else:
                 limits.missed(limit)
         search.start_below(most, budget.share(0.3))
+        while not budget.deadline.expired():
+            # A limit leads further than bytes that are to become fewer and fewer.
+            limit = int(_LOWER * known.smallest(most).peak)
+            search.within(limit, budget.share(0.3), target=most)
+            if known.smallest(most).peak > limit:
+                break
         search.below(most, budget)
     return known.smallest(most)
 
