@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# Environment variable that names the folder.
-FOLDER = "CPPLAN_CACHE_DIR"
+from cpplan.runtime.user_cache import VARIABLE, user_cache
+
 _folder: TemporaryDirectory[str] | None = None
 
 
@@ -75,7 +75,7 @@ def environment() -> dict[str, str]:
     """Environment for another process, so that it stores loops where this one looks."""
     if _folder is None:
         return dict(os.environ)
-    return {**os.environ, FOLDER: _folder.name}
+    return {**os.environ, VARIABLE: _folder.name}
 
 
 def code_folder(source: Path) -> Path:
@@ -85,11 +85,14 @@ def code_folder(source: Path) -> Path:
     one.
     """
     digest = sha256(str(source.parent).encode()).hexdigest()[:16]
-    within = f"{source.parent.name}_{digest}"
-    named = environment().get(FOLDER)
+    within = Path("loops") / f"{source.parent.name}_{digest}"
+    named = environment().get(VARIABLE)
     if named:
         return Path(named) / within
-    for folder in _folders(source, within):
+    own = user_cache()
+    for folder in (source.parent / "__pycache__", own / within if own else None):
+        if folder is None:
+            continue
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -97,14 +100,6 @@ def code_folder(source: Path) -> Path:
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
     return Path(_temporary_folder()) / within
-
-
-def _folders(source: Path, within: str) -> Iterator[Path]:
-    yield source.parent / "__pycache__"
-    home = Path(os.path.expanduser("~"))
-    # Without a home, it stays as it was.
-    if home.is_absolute():
-        yield home / ".cache" / "cpplan" / within
 
 
 def _source(name: str) -> Path:

@@ -158,14 +158,14 @@ def test_another_process_is_told_the_group_itself(never_compiled, monkeypatch, t
     (tmp_path / "some_first_uses.py").write_text("import sys\ndef use(): sys.exit('used')\n")
     monkeypatch.syspath_prepend(tmp_path)
     group = LoopGroup("some", ("cpplan.packing.sizes.fit_kernel",), "some_first_uses:use")
-    monkeypatch.setenv("CPPLAN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CPPLAN_CACHE", str(tmp_path))
     with pytest.raises(RuntimeError, match="for some failed: used"):
         compiled.prepare(group, Deadline(60))
 
 
 def test_of_a_loop_for_packing_there_is_one_version(tmp_path):
     """Arguments of other kinds in the first use would make another."""
-    environment = {**os.environ, "CPPLAN_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "CPPLAN_CACHE": str(tmp_path)}
     command = [sys.executable, "-m", "cpplan", "warm-up", "niche", "canonical"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     versions = [file.name.split("-")[0] for file in tmp_path.rglob("*.loop")]
@@ -174,7 +174,7 @@ def test_of_a_loop_for_packing_there_is_one_version(tmp_path):
 
 @pytest.mark.slow
 def test_after_a_warm_up_nothing_is_compiled(tmp_path):
-    environment = {**os.environ, "CPPLAN_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "CPPLAN_CACHE": str(tmp_path)}
     command = [sys.executable, "-m", "cpplan", "warm-up"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     files = set(Path(tmp_path).rglob("*"))

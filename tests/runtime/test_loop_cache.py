@@ -11,6 +11,7 @@ import pytest
 
 from cpplan.runtime import loop_cache
 from cpplan.runtime.loop_compiler.loop import compiled_loop
+from cpplan.runtime.user_cache import VARIABLE
 
 KERNEL = "cpplan.packing.sizes.fit_kernel"
 
@@ -27,7 +28,7 @@ def forget_loaded(monkeypatch):
 
 @pytest.fixture
 def own_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv(loop_cache.FOLDER, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     forget_loaded(monkeypatch)
     return tmp_path
 
@@ -36,7 +37,7 @@ def own_folder(monkeypatch, tmp_path):
 def no_folder(monkeypatch):
     """Nothing may be written beside the source, and there is no home."""
     access = os.access
-    monkeypatch.delenv(loop_cache.FOLDER, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(loop_cache, "_folder", None)
     monkeypatch.setattr(
         os, "access", lambda path, mode: path.name != "__pycache__" and access(path, mode)
@@ -49,9 +50,9 @@ def no_folder(monkeypatch):
 
 
 def test_where_nothing_may_be_written_a_folder_of_this_process_serves(no_folder):
-    assert loop_cache.FOLDER not in loop_cache.environment()
+    assert VARIABLE not in loop_cache.environment()
     assert doubled(3) == 6
-    folder = loop_cache.environment()[loop_cache.FOLDER]
+    folder = loop_cache.environment()[VARIABLE]
     assert os.stat(folder).st_mode & 0o077 == 0
     assert len(list(Path(folder).rglob("*.loop"))) == 1
     assert loop_cache.stamp("sizes", [KERNEL]).is_relative_to(folder)

@@ -87,7 +87,7 @@ class CompiledLoop:
     ...     for number in numbers:
     ...         found += number
     ...     return found
-    >>> total.python(np.arange(4))
+    >>> int(total.python(np.arange(4)))
     6
     """
 

@@ -17,7 +17,7 @@ LIMIT, HALF = 3, 0.5
 
 @pytest.fixture(autouse=True)
 def own_store(monkeypatch, tmp_path):
-    monkeypatch.setenv("CPPLAN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CPPLAN_CACHE", str(tmp_path))
 
 
 class Pair(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,6 @@ from cpplan.runtime.atomic import write_text
 
 _FORMAT = "cpplan.training_plan"
 _known: dict[str, dict[str, Any]] = {}
-
-
-def cache_folder() -> Path:
-    """``CPPLAN_CACHE`` if set, else ``cpplan`` in the user's cache folder."""
-    if chosen := os.environ.get("CPPLAN_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cpplan"
 
 
 def plan_key(graph: Graph, *settings: object) -> str:

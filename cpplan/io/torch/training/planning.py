@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cpplan.io.torch.training.joint_graph import JointGraph
-from cpplan.io.torch.training.plan_cache import cache_folder, find_plan, keep_plan, plan_key
+from cpplan.io.torch.training.plan_cache import find_plan, keep_plan, plan_key
 from cpplan.io.torch.training.settings import Settings, limit_in
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError
@@ -27,6 +27,7 @@ from cpplan.remat.repeated_parts import plan_alike
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.user_cache import user_cache
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
 # Limits tried on the way to the least peak.
@@ -145,7 +146,10 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
 def _folder(settings: Settings) -> Path | None:
     if settings.cache is False:
         return None
-    return settings.cache if isinstance(settings.cache, Path) else cache_folder() / "training"
+    if isinstance(settings.cache, Path):
+        return settings.cache
+    folder = user_cache()
+    return None if folder is None else folder / "training"
 
 
 def _given(problem: RematProblem, joint: JointGraph) -> list[int]:
