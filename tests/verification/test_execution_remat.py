@@ -155,7 +155,7 @@ def test_command_line_plans_writes_and_verifies_a_recomputing_model(
     plan = Plan.load(saved)
     assert len(plan.order) > len(set(plan.order))
     assert main(["verify", str(source), str(saved), "--execute"]) == 0
-    assert cpplan.solve(cpplan.load(written), capacity=plan.peak).peak == plan.peak
+    assert cpplan.solve(cpplan.load(written), capacity=plan.peak).peak <= plan.peak
     names = [node.name for node in onnx.load(written).graph.node]
     assert any(name.endswith("~1") for name in names)
     # Again, byte for byte.

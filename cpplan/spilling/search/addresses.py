@@ -86,7 +86,7 @@ class AddressSearch:
 
     def improve(self, packing: Packing, best: Placed, heat: float, deadline: Deadline) -> Placed:
         """The best packed choice after some changes, each worse by about the heat at most."""
-        from cpplan.spilling.search.address_changes import improve
+        from cpplan.spilling.search.address_change_kernel import improve
 
         deadline.spend(_OF_A_RUN * self._work * self._turn)
         kept, places = best.kept.copy(), best.places.copy()
@@ -139,7 +139,7 @@ class AddressSearch:
 
     def settle(self, placed: Placed, wanted: Ints) -> Packing:
         """A packed choice with the blocks that lie in the pool before every few steps."""
-        from cpplan.spilling.search.address_changes import settle
+        from cpplan.spilling.search.address_change_kernel import settle
 
         packing = new_packing(self.problem, ~placed.kept, wanted)
         settle(self.flat, packing, _POWER)
