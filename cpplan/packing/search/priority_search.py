@@ -22,7 +22,7 @@ from cpplan.packing.heuristics.preorders import PREORDERS, largest_total, preord
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
-from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.compiled import begin, is_ready, prepare
 from cpplan.runtime.deadline import Deadline
 
 NAME = "priority search"
@@ -83,8 +83,10 @@ class PrioritySearch(LocalSearch):
         O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has the best
         packing reached.
         """
-        if not prepare(loops.SKYLINE, deadline.share(COMPILING_SHARE)):
+        if not (deadline.endless or is_ready(loops.SKYLINE)):
+            begin(loops.SKYLINE)
             return state  # the next turn will ask again; others go on
+        prepare(loops.SKYLINE, deadline)
         if self._skyline is None:
             self._skyline = Skyline(self.problem, deadline)
         while self._starts and not self._reached(target):
