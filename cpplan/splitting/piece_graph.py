@@ -99,6 +99,8 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = No
 
     Examples
     --------
+    >>> from cpplan.model.axes import Axis, Window
+    >>> from cpplan.model.tensor import Tensor
     >>> axis = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
     >>> shape = {"shape": (4, 2), "dtype": "int8"}
     >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
