@@ -29,9 +29,8 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 LEVEL_BITS = 2
 # On the finest level, a bucket has room for about so many spans.
 _SPANS_A_BUCKET = 8
-# Entries read between two looks at the clock, about; rows placed before the first; seconds for an
-# entry that is read.
-_READS, _FIRST_ROWS, _SECONDS_A_READ = 1 << 22, 1 << 12, 2e-8
+# Entries read between two looks at the clock, and seconds for one of them.
+_READS, _SECONDS_A_READ = 1 << 22, 2e-8
 
 
 class FitIndex(NamedTuple):
@@ -195,12 +194,8 @@ def place_in_turn(
     """First fit of all rows that are not placed yet, in their order."""
     from cpplan.packing.heuristics import fit_index_kernel as kernel
 
-    start, count = 0, _FIRST_ROWS
-    while start < len(offset):
+    rows, done = np.arange(len(offset)), 0
+    while done < len(rows):
         deadline.check()
-        rows = np.arange(start, min(start + count, len(offset)))
-        reads = kernel.place(index, rows, offset, placed)
+        done, reads = kernel.place(index, rows, done, offset, placed, _READS)
         deadline.spend(_SECONDS_A_READ * reads)
-        start += count
-        # The more is placed, the more there is to read for a row.
-        count = max(1, min(2 * count, int(count * _READS / max(1, reads))))

@@ -12,20 +12,24 @@ _FEW = 12
 
 
 @compiled_loop
-def place(index, order, offset, placed):
-    """Place the rows of ``order``, each at the lowest address where it fits; returns work done.
+def place(index, order, start, offset, placed, most):
+    """Place the rows of ``order`` from ``start`` on, each at the lowest address where it fits.
 
-    Rows that are ``placed`` already are passed over. Work is counted in entries read.
+    Rows that are ``placed`` already are passed over. Ends early once more than ``most`` entries
+    were read. Returned are how many rows of ``order`` are done, and the entries read.
     """
     work = 0
-    for row in order:
+    for done in range(start, len(order)):
+        if work > most:
+            return done, work
+        row = order[done]
         if not placed[row]:
             at, read = lowest_fit(index, row, 0)
             insert(index, row, at)
             offset[row] = at
             placed[row] = True
             work += read
-    return work
+    return len(order), work
 
 
 @compiled_loop

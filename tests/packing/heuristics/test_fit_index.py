@@ -15,6 +15,8 @@ from cpplan.packing.heuristics.fit_index import fit_index
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.runtime.deadline import Deadline
 
+NEVER = 2**62
+
 
 def place(problem: Problem, order: np.ndarray) -> np.ndarray:
     index = fit_index(problem)
@@ -22,7 +24,7 @@ def place(problem: Problem, order: np.ndarray) -> np.ndarray:
     for row, at in problem.fixed.items():
         kernel.insert(index, row, at)
         offset[row], placed[row] = at, True
-    kernel.place(index, order, offset, placed)
+    kernel.place(index, order, 0, offset, placed, NEVER)
     return offset
 
 
@@ -61,13 +63,28 @@ def test_removed_buffers_free_their_place():
     order = np.arange(200)
     index = fit_index(problem)
     offset, placed = np.zeros(200, np.int64), np.zeros(200, bool)
-    kernel.place(index, order, offset, placed)
+    kernel.place(index, order, 0, offset, placed, NEVER)
     first = offset.copy()
     for row in order[100:]:
         kernel.remove(index, row)
         placed[row] = False
-    kernel.place(index, order, offset, placed)
+    kernel.place(index, order, 0, offset, placed, NEVER)
     assert offset.tolist() == first.tolist()
     for row in order:
         kernel.remove(index, row)
     assert index.bucket_fill.sum() == 0
+
+
+def test_many_reads_end_a_call_which_the_next_one_goes_on_from():
+    problem = random_problem(3, 200)
+    order, index = np.arange(200), fit_index(problem)
+    offset, placed = np.zeros(200, np.int64), np.zeros(200, bool)
+    done, calls = 0, 0
+    while done < 200:
+        before = done
+        done, reads = kernel.place(index, order, done, offset, placed, 500)
+        assert before < done == placed.sum()
+        assert reads > 500 or done == 200
+        calls += 1
+    assert calls > 2
+    assert offset.tolist() == place(problem, order).tolist()
