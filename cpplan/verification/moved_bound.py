@@ -131,8 +131,8 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
     best = Fraction(0)
     for step, op in enumerate(at):
         excess = -capacity - _overwritable(runs[step], storages, plan, graph)
-        choices: list[Fraction] = []
-        weights: dict[int, Fraction] = {}
+        # Cost and room of what may lie elsewhere.
+        choices: list[tuple[int, int]] = []
         for name, storage in storages.items():
             born = None if storage.brought else at[storage.steps[0]]
             if step in storage.steps:
@@ -143,19 +143,21 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
                 cost = storage.spill if born == op else needs[name][op]
                 cost += storage.spill if born not in (None, op) else 0
             else:
+                if name in streamed or not (born is None or born in earlier[op]):
+                    continue
                 after = [c for one, c in needs[name].items() if one in later[op]]
-                live = born is None or born in earlier[op]
-                if name in streamed or not live or not (after or _lasts(storage)):
+                if not (after or _lasts(storage)):
                     continue
                 cost = max(after, default=0) + (0 if born is None else storage.spill)
             excess += storage.room
-            weights[len(choices)] = Fraction(storage.room)
-            choices.append(Fraction(0 if name in streamed else cost, max(1, storage.room)))
+            choices.append((0 if name in streamed else cost, storage.room))
         paid = Fraction(0)
-        for k in sorted(weights, key=lambda k: choices[k]):
-            part = min(weights[k], Fraction(max(0, excess)))
-            paid += part * choices[k]
-            excess -= int(part)
+        if excess > 0:
+            choices = [(cost, room) for cost, room in choices if room]
+            for cost, room in sorted(choices, key=lambda choice: Fraction(*choice)):
+                part = min(room, max(0, excess))
+                paid += Fraction(part * cost, room)
+                excess -= part
         best = max(best, paid)
     numbers = [n for s in storages.values() for n in (s.spill, s.reload, *s.crossing)]
     grain = math.gcd(*numbers) or 1
@@ -198,6 +200,7 @@ def _storages(
                 written.setdefault(place.retention.name, []).append(name)
     found: dict[str, _Kept] = {}
     base: list[tuple[int, int, int]] = []
+    touched = {id(place.retention) for run in runs for place in run.places.values()}
     for retention, (lower, upper) in spans.items():
         kinds = {tensor.kind for tensor in retention.tensors}
         writers = written.get(retention.name, [])
@@ -207,9 +210,7 @@ def _storages(
         at_once = not writers or writers == [retention.name]
         movable = at_once and "workspace" not in kinds and retention.size > 0
         movable = movable and not ("output" in kinds and not writers)
-        accessed = any(
-            retention is place.retention for run in runs for place in run.places.values()
-        )
+        accessed = id(retention) in touched
         room = -(-retention.size // grid) * grid
         if not movable or (not accessed and in_fast and not in_slow):
             if in_fast:
