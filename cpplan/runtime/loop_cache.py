@@ -17,14 +17,23 @@ from tempfile import TemporaryDirectory
 
 from cpplan.runtime.user_cache import VARIABLE, user_cache
 
+# Environment variable: if it is 1, compiled loops check every index.
+CHECKS = "CPPLAN_CHECK_LOOPS"
 _folder: TemporaryDirectory[str] | None = None
+
+
+@cache
+def checked() -> bool:
+    """True if compiled loops check every index."""
+    return os.environ.get(CHECKS) == "1"
 
 
 @cache
 def machine() -> str:
     """Python, NumPy, LLVM, and the processor with its features: code is of no other use.
 
-    A home folder may be shared by machines, and processors of one name may differ in features.
+    A home folder may be shared by machines, and processors of one name may differ in features. Code
+    that checks its indices is kept beside code that does not.
     """
     import llvmlite
     import numpy
@@ -32,7 +41,8 @@ def machine() -> str:
 
     features = binding.get_host_cpu_features().flatten()
     processor = binding.get_process_triple(), binding.get_host_cpu_name(), features
-    return repr((sys.version, numpy.__version__, llvmlite.__version__, processor))
+    versions = sys.version, numpy.__version__, llvmlite.__version__
+    return repr((*versions, processor, "checked" if checked() else ""))
 
 
 def stamp(group: str, names: Sequence[str]) -> Path:

@@ -73,6 +73,15 @@ class Blocks:
             then.reached = other.reached = True
         self.end(f"br i1 {condition}, label %{then.label}, label %{other.label}")
 
+    def demand(self, condition: str, otherwise: str) -> None:
+        """Go on if the condition holds; else run an instruction that does not come back."""
+        holds, fails = self.block(), self.block()
+        self.branch(condition, holds, fails)
+        self.begin(fails)
+        self.act(otherwise)
+        self.end("unreachable")
+        self.begin(holds)
+
     def slots(self, kind: Kind) -> list[tuple[str, str]]:
         """Slots for a value of this kind, each with the LLVM type that it holds."""
         made = []

@@ -9,7 +9,8 @@ mix. Anything else is an error when it is compiled, which happens when the loop 
 arguments of these kinds. The code is then stored.
 
 Nothing is checked while a loop runs: an index beyond an array, or a division by zero, ends the
-process or worse. Run the function itself (``python``), under NumPy's checks, to find one.
+process or worse. With ``CPPLAN_CHECK_LOOPS=1`` in the environment such an index is named; or run
+the function itself (``python``), under NumPy's checks.
 """
 
 from __future__ import annotations

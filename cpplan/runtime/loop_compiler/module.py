@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.runtime.loop_cache import checked
 from cpplan.runtime.loop_compiler.blocks import Blocks
+from cpplan.runtime.loop_compiler.checks import fault_text
 from cpplan.runtime.loop_compiler.draws import integers_text
 from cpplan.runtime.loop_compiler.kinds import (
     NOTHING,
@@ -63,7 +65,8 @@ def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]
     blocks.end("ret i32 0")
     head = f"define i32 @{ENTRY}({pointer('i64')} %words)"
     text = f"{head} {{\n{blocks.text()}\n}}"
-    return "\n\n".join([*DECLARED, integers_text(), *translation.texts, text]), returns
+    called = [*DECLARED, integers_text(), *([fault_text()] if checked() else [])]
+    return "\n\n".join([*called, *translation.texts, text]), returns
 
 
 class _Entry:

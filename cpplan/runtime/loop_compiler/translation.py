@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cpplan.runtime.loop_cache import checked
 from cpplan.runtime.loop_compiler.blocks import Block, Blocks
+from cpplan.runtime.loop_compiler.checks import IndexChecks
 from cpplan.runtime.loop_compiler.draws import drawn
 from cpplan.runtime.loop_compiler.kinds import (
     BOOL,
@@ -118,9 +120,12 @@ class _Body:
         self._blocks = Blocks()
         # Where ``continue`` and ``break`` lead, of the loops around.
         self._around: list[tuple[Block, Block]] = []
+        self._line = loop.first_line
+        self._checks: IndexChecks | None = None
 
     def define(self, name: str, kinds: tuple[Kind, ...]) -> str:
         """Text of the whole function."""
+        self._checks = IndexChecks(self._loop.file, name) if checked() else None
         tree = self._loop.tree()
         names = [argument.arg for argument in tree.args.args]
         if len(names) != len(kinds):
@@ -139,13 +144,15 @@ class _Body:
             self._blocks.end("ret void")
         returned = result_type(self._returns[0] if self._returns else NOTHING)
         head = f'define internal {returned} @"{name}"({", ".join(parameters)})'
-        return f"{head} nounwind {{\n{self._blocks.text()}\n}}"
+        texts = self._checks.texts if self._checks else []
+        return "\n".join([*texts, f"{head} nounwind {{", self._blocks.text(), "}"])
 
     # Statements
 
     def _run(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
             run = getattr(self, f"_run_{type(statement).__name__}", None)
+            self._line = self._loop.first_line + statement.lineno - 1
             try:
                 if run is None:
                     raise LoopError(f"compiled loops have no {type(statement).__name__}")
@@ -153,8 +160,7 @@ class _Body:
             except LoopError as error:
                 if "line " in str(error):
                     raise
-                line = self._loop.first_line + statement.lineno - 1
-                raise LoopError(f"{self._loop.file}, line {line}: {error}") from error
+                raise LoopError(f"{self._loop.file}, line {self._line}: {error}") from error
 
     def _run_Expr(self, statement: ast.Expr) -> None:
         if not isinstance(statement.value, ast.Constant):
@@ -381,6 +387,8 @@ class _Body:
                 place = blocks.add(f"mul i64 {place}, {length}")
             if k < len(index):
                 number = cast(blocks, index[k], INT).parts[0]
+                if self._checks:
+                    self._checks.check(blocks, self._line, number, length)
                 place = blocks.add(f"add i64 {place}, {number}") if k else number
         held = pointer(stored)
         return blocks.add(f"getelementptr inbounds {stored}, {held} {array.parts[0]}, i64 {place}")
