@@ -9,6 +9,7 @@ from support.published import DATASETS
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
+from cpplan import Graph, Op, Tensor
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.flat_problem import flatten
@@ -50,6 +51,15 @@ def test_published_chains(n, slots, cost):
     )
     check(problem, outcome)
     assert (outcome.peak <= slots, outcome.cost) == (True, cost)
+
+
+def test_nothing_to_free():
+    """Only what the caller holds takes memory: no schedule takes less, and no loop reads on."""
+    idle = Graph("idle", (Tensor("x", 1, kind="input"),), (Op("f"), Op("g"), Op("h")))
+    problem = remat_problem(idle)
+    outcome = search_schedules(problem, 0, range(3), Budget(Deadline(60)), moves=3000)
+    check(problem, outcome)
+    assert (outcome.peak, outcome.cost) == (1, 3)
 
 
 def test_same_seed_same_schedule():

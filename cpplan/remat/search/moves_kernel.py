@@ -178,6 +178,8 @@ def _among(block, count, unit):
 @compiled_loop
 def relieve(random, flat, limit, rank, profile, schedule, length, new):
     """Free a value at a position beyond the limit, and compute it again for its next reader."""
+    if len(flat.size) == 0:
+        return -1, 0, 0
     place = random.integers(0, length)
     for _ in range(length):
         if profile.live[place] > limit:
