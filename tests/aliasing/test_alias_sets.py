@@ -166,7 +166,7 @@ def test_no_member_harms_another_byte_by_byte(seed):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_layout_is_read_back(seed):
-    """What alias sets place together is together again when read off the addresses."""
+    """Reading a layout back from addresses gives the alias sets it was made of."""
     found = setting(random_sharing_graph(seed, 6))
     alias_sets = form_alias_sets(found.candidates, found.rules)
     base = {number: 1000 * k for k, number in enumerate(alias_sets.members)}

@@ -47,7 +47,7 @@ def plan_of(source: Graph | Program, **options) -> Plan:
 
 
 def test_a_view_written_beside_a_copy_is_no_copy():
-    """What q writes to v makes b, of one byte, no copy of a's: a and b lie apart, 65 B."""
+    """q also writes b through its view v, so b is no copy of a: both are placed, 64 + 1 B."""
     tensors = Tensor("a", 64), Tensor("b", 1), Tensor("v", 1, view_of=("b", 0))
     copy = Op("q", inputs=("a",), outputs=("b", "v"), placements=(Placement("b", "a"),))
     plan = plan_of(Graph("g", tensors, (Op("p", outputs=("a",)), copy)))

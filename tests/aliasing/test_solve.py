@@ -64,7 +64,7 @@ def orders_of(graph: Graph) -> list[tuple[int, ...]]:
 
 
 def small_graphs(first: int, count: int, storages: int, aligned: bool = False):
-    """So many random graphs that the oracle can search."""
+    """``count`` random graphs with at most ``storages`` storages, few enough for the oracle."""
     found, seed = 0, first
     while found < count:
         graph, rng = random_sharing_graph(seed, 1 + seed % 5), random.Random(seed)

@@ -1,4 +1,4 @@
-"""What reviews found: bodies that write, copies onto themselves, constants, contradictions."""
+"""Edge cases of sharing: bodies that write, copies in place, constants, contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where bytes come from, seen through ops that only copy."""
+"""The origin of every byte, traced back through ops that only copy."""
 
 from __future__ import annotations
 

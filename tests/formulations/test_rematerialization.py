@@ -81,7 +81,7 @@ def test_more_runs_are_cheaper():
 
 @pytest.mark.parametrize("seed", seeds(24))
 def test_the_least_peak_at_the_least_cost_is_that_of_brute_force(seed):
-    """Up to five units, of which each may run once more."""
+    """Problems of up to five units; each unit may run twice."""
     problem = random_remat_problem(seed, (1, 4, 5, 5)[seed % 4])
     limits = interesting_limits(problem)
     for limit in (limits[-2], limits[1]):

@@ -53,7 +53,7 @@ def longer(problem: RematProblem, rng: random.Random) -> list[int]:
 
 
 def facts(model: CutModel, schedule: list[int]) -> dict[int, int]:
-    """What r, d, t and k are in a schedule, by column; straight from their definitions."""
+    """Values of the columns r, d, t and k in a schedule, by their definitions."""
     problem, last = model.problem, len(model.cuts)
     moments = [schedule.index(unit) for unit in model.cuts]
     interval = [sum(p > moment for moment in moments) for p in range(len(schedule))]

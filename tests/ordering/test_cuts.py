@@ -37,7 +37,7 @@ def start_cuts(problem: OrderProblem, order=None) -> OrderCuts:
 
 
 def every_minimum(problem: OrderProblem) -> list[int]:
-    """What ``run`` proves where no order spares it a cut: each op's is asked for."""
+    """The minimum cut of every op, without the savings that ``run`` makes."""
     cuts = start_cuts(problem)
     return [cuts.least(op)[0] for op in range(len(problem))]
 
@@ -93,7 +93,7 @@ def test_bounds_are_between_what_is_forced_and_the_best_order(seed, ops, loosen)
 
 
 def test_what_has_run_at_the_minimum_can_run_first():
-    """The cut is a certificate: with its ops first, the op holds just so many bytes."""
+    """The cut is a certificate: after its ops, the op runs with exactly the least live bytes."""
     problem = layered(1, layers=8, width=6)
     order = np.array(topological_order(problem))
     cuts = start_cuts(problem)
@@ -183,7 +183,7 @@ def test_another_storage_never_lowers_a_minimum():
 
 
 def test_each_op_is_cut_once_at_most():
-    """Of 240 ops, those that exceed the bound in every order seen; each was cut once."""
+    """At most one cut an op, and fewer than 120 cuts in all for 240 ops."""
     problem = layered(2, layers=24, width=10)
     cuts, asked = start_cuts(problem), []
     least = cuts.least

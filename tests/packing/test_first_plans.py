@@ -1,4 +1,4 @@
-"""What a great many buffers get before their loops are compiled, and when those are waited for."""
+"""First plans of many buffers before loops are compiled, and when a run waits for the loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes first where there are many buffers, and what a run keeps when time is up."""
+"""The first plan of many buffers is found before any heuristic that may end late."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 def temperatures(cooling, calls, deadline, work):
-    """Of every call until time is up."""
+    """Temperatures of every call until time is up."""
     steps = []
     for call in range(calls):
         if deadline.expired():

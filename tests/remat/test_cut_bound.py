@@ -37,7 +37,7 @@ def test_never_above_the_optimum(seed):
 
 
 def test_bounds_are_mostly_tight():
-    """Where something must run again, the bound mostly says so, and mostly is the optimum."""
+    """If ops must run again, the bound proves it in 80 % of cases and is tight in 60 %."""
     dear, said, tight = 0, 0, 0
     for seed in seeds(25):
         problem = random_remat_problem(seed, 5)
@@ -189,7 +189,7 @@ def test_empty_problem_and_expired_deadline_give_the_base_cost():
 
 
 def test_integers_say_more_than_fractions():
-    """Of three values of 2 bytes, all for h, 3 bytes may stay while g runs: two go, not 1.5."""
+    """3 B are left for three values of 2 B while g runs: two must be freed, not 1.5."""
     tensors = tuple(Tensor(f"v{k}", 2) for k in range(3))
     tensors += Tensor("w", 5, kind="workspace"), Tensor("z", 1), Tensor("y", 1, kind="output")
     ops = tuple(Op(f"f{k}", outputs=(f"v{k}",), cost=10) for k in range(3))

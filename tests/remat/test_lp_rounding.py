@@ -69,7 +69,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_rounding_is_never_below_the_optimum(seed):
-    """What rounding finds is within the limit, and is one of the optimum's schedules."""
+    """A rounded schedule is within the limit and costs no less than the optimum."""
     problem = random_remat_problem(seed, 6)
     order = first_order(problem)
     for limit in interesting_limits(problem):

@@ -26,7 +26,7 @@ def test_a_chain_by_hand():
 
 @pytest.mark.parametrize("seed", seeds(25))
 def test_no_schedule_is_cheaper(seed):
-    """All schedules of up to six runs, of which each unit's are at most two."""
+    """Compared with all schedules of up to six runs in which no unit runs more than twice."""
     problem = random_remat_problem(seed, 1 + seed % 4)
     schedules = [s for s in every_schedule(problem, 6) if max(map(s.count, s)) <= 2]
     for limit in interesting_limits(problem):

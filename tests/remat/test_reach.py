@@ -1,4 +1,4 @@
-"""What it takes to reach a unit: by hand, never above what some schedule needs, real graphs."""
+"""Minimum memory to reach a unit: by hand, sound on random graphs, and on a real graph."""
 
 from __future__ import annotations
 

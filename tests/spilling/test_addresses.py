@@ -73,7 +73,7 @@ def overlaps(problem: SpillProblem, placed: Placed) -> set[tuple[int, int]]:
 
 
 def credits(problem: SpillProblem) -> set[tuple[int, int]]:
-    """Pairs of accesses of which the output may be written over the input, either one first."""
+    """Pairs of accesses whose output may be written over the input, in both orders."""
     outputs = problem.credit_access[problem.over_credit].tolist()
     pairs = list(zip(outputs, problem.over_access.tolist(), strict=True))
     return {*pairs, *((source, output) for output, source in pairs)}

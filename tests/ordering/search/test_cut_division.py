@@ -33,7 +33,7 @@ def test_every_op_once_after_its_predecessors(seed, ops):
 
 
 def test_often_the_optimum_of_small_problems():
-    """Of small problems whose first order is not the best, two in five are solved by a division."""
+    """Division solves two in five of the small problems whose first order is not optimal."""
     solved = tried = 0
     for seed in range(200):
         rng = random.Random(seed)

@@ -14,7 +14,7 @@ from cpplan.ordering.search.order_window import OrderWindows, window_problem
 
 
 def two_arms() -> OrderProblem:
-    """a feeds b and c, each of which feeds d; the input x is read by a and d, y stays."""
+    """a feeds b and c, and both feed d; a and d read the input x; the output y is kept."""
     return OrderProblem(
         predecessors=((), (0,), (0,), (1, 2)),
         extra=np.array([0, 16, 0, 0]),

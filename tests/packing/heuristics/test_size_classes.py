@@ -50,7 +50,7 @@ def test_many_random_lifespans_take_a_few_times_their_bound(live, alignment):
 
 
 def test_time_for_one_division_is_enough():
-    """Of 1000 buffers, it is counted as a millisecond."""
+    """One division of 1,000 buffers counts as a millisecond of the deterministic clock."""
     problem = random_lifespans(1000, seed=1)
     deadline = Deadline(0.0015, deterministic=True)
     check_offsets(problem, size_classes(problem, deadline), "size_classes")

@@ -1,4 +1,4 @@
-"""What cannot all lie where it is cheapest: by hand, and never above what brute force finds."""
+"""Bounds on bytes outside their cheapest pool: by hand, and never above brute force."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_no_bound_is_above_the_optimum():
 
 
 def test_bytes_in_other_pools_are_a_subset_sum():
-    """Of 4, 5 and 6 bytes at most 6 fit into 7: 9 stay, not 8."""
+    """At most 6 of the sizes 4, 5 and 6 fit into 7 B, so 9 B are left over, not 8."""
     problem = together(4, 5, 6, pools=(Pool("fast", 7), Pool("slow")))
     assert least_peak(problem, 1, [7, None]).value == 9
 

@@ -10,7 +10,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 def _stacked() -> tuple[Problem, Outcome]:
-    """Three buffers of which the first and the last may share, one above the other: peak 12."""
+    """Three buffers stacked to a peak of 12 B; the first and the last are never live together."""
     problem = Problem(("a", "b", "c"), [0, 0, 1], [1, 2, 2], [4, 4, 4])
     return problem, Outcome(np.array([0, 4, 8]), 12, 4)
 

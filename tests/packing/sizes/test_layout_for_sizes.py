@@ -62,8 +62,10 @@ def test_sizes_that_are_not_largest_together_cost_more_than_each_alone():
 
 
 def test_three_deep_needs_the_room_of_two():
-    """Sizes 2, 3, 4 at n = 1 and ten times that at n = 10. On top c (50 + 4), b (60 + 3) or a
-    (70 + 2): c.
+    """The top buffer is the one whose growth costs the small size least.
+
+    Sizes are 2, 3, 4 at n = 1 and 20, 30, 40 at n = 10. With c on top n = 1 takes 50 + 4, with b
+    60 + 3, with a 70 + 2: so c.
     """
     found = plan(together(3), [[2, 3, 4], [20, 30, 40]], prefix_stable=True)
     assert found.arena.tolist() == [54, 90]
@@ -95,8 +97,9 @@ def test_worst_price_and_largest_arena_disagree():
 
 
 def test_capacities_come_first():
-    """Largest first puts a on top (51, 150). With 52 bytes at the small size nothing else fits;
-    with 3 nothing does at all.
+    """Capacities hold before the objective counts.
+
+    With 52 B at the small size only a on top fits (51 and 150 B); with 3 B no layout fits.
     """
     bytes = [[1, 2], [100, 50]]
     assert plan(together(2), bytes, capacities=[52, None]).offset.tolist() == [50, 0]

@@ -25,7 +25,7 @@ def one_after_another(*size: int) -> Problem:
 
 
 def test_alternating_tensors_take_two_storages():
-    """x and y keep theirs; y2 and z0, z1, … alternate between two, of which one grows to 40."""
+    """The parameters keep their storages; y2, z0, z1, … alternate between the other two."""
     case = tvm_case("relay_graph_plan_memory", "relay/plan_memory")
     calls, last = case["calls"], case["calls"][-1]["out"]
     graph = Graph(
