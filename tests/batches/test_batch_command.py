@@ -23,7 +23,7 @@ from cpplan.solving.request import OPTIONS
 
 @pytest.fixture
 def manifest(tmp_path):
-    """Two models, one of which is not there, under two settings."""
+    """A manifest of two models, one of them missing, under two settings."""
     path = tmp_path / "m.toml"
     path.write_text(
         f"""

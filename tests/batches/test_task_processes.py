@@ -1,4 +1,4 @@
-"""What becomes of a task whose process fails: always a row that says so."""
+"""A task whose process fails always leaves a row that names the failure."""
 
 from __future__ import annotations
 

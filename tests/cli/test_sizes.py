@@ -18,8 +18,9 @@ AT = "--at", "n=1", "--at", "n=11"
 
 @pytest.fixture
 def model(tmp_path):
-    """Two tensors live together, 100 n and n + 9 bytes: 110 and 1120 alone, 120 and 1120 with
-    offsets that stay.
+    """Two tensors live together, of 100 n and n + 9 bytes.
+
+    For n = 1 and n = 11: 110 and 1120 B planned alone, 120 and 1120 B with offsets that stay.
     """
     a = Tensor("a", shape=("100*n",), dtype="int8", kind="input")
     b = Tensor("b", shape=("n + 9",), dtype="int8", kind="output")

@@ -1,4 +1,4 @@
-"""What other planners say of a model that is read from its own file."""
+"""Other planners' answers for a model, read from files that these planners write."""
 
 from __future__ import annotations
 

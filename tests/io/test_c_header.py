@@ -73,7 +73,7 @@ def plan_of(names: list[str], **fields) -> Plan:
 
 
 def compile_header(text: str, folder: Path, compiler: str = "gcc", standard: str = "c11"):
-    """What the compiler says of a program that is the header and an arena."""
+    """The compiler's result for a program of the header and its arenas alone."""
     prefix = re.search(r"#ifndef (\w+)_PLAN_H", text)[1]
     arrays = re.findall(r"#define (\w+_ARRAY)\(", text)
     source = folder / ("use.c" if compiler == "gcc" else "use.cpp")

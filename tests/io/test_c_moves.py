@@ -20,7 +20,7 @@ N = 64
 
 
 def spilled_ops() -> Graph:
-    """Five ops on arrays of 256 B, of which four are live at once."""
+    """Five ops on arrays of 256 B; at most four arrays are live at once."""
     kinds = {"x": "input", "y": "output"}
     tensors = tuple(
         Tensor(name, shape=(N,), dtype="int32", kind=kinds.get(name, "intermediate"), alignment=4)

@@ -1,4 +1,4 @@
-"""Which models can be executed, and from which table their kernels come."""
+"""Models that can be executed, and the table that holds the kernels of their formats."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def write(path, text: str):
 
 
 def rows(problem: Problem) -> list[tuple]:
-    """What the file can say of a problem, a tuple a buffer."""
+    """The fields of a problem that the file format has, as one tuple for each buffer."""
     columns = (problem.lower, problem.upper, problem.size, problem.alignment)
     return [
         (name, *numbers, sorted(problem.gaps.get(k, ())), problem.fixed.get(k), problem.hint.get(k))

@@ -1,4 +1,4 @@
-"""What may be a name, and how an odd one is shown."""
+"""Names that are allowed, and odd names as they are shown in messages."""
 
 from __future__ import annotations
 

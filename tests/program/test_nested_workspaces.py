@@ -17,7 +17,7 @@ from cpplan.model.errors import VerificationError
 
 
 def overlap(plan: Plan, one: str, other: str) -> bool:
-    """Whether two buffers share a byte of the arena."""
+    """True if two buffers share a byte of the arena."""
     size = dict(zip(plan.buffers, plan.size.tolist(), strict=True))
     a, b = plan.offset_of(one), plan.offset_of(other)
     return a < b + size[other] and b < a + size[one]

@@ -1,4 +1,4 @@
-"""Which pools a buffer may go to: kinds, names, several tensors in one buffer, and errors."""
+"""Pools allowed for a buffer: by kind, by name, for several tensors in it, and errors."""
 
 from __future__ import annotations
 

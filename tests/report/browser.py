@@ -173,7 +173,7 @@ class Page:
         return tuple(self.run(script, selector, x, y))
 
     def saved(self, button: str) -> str:
-        """What a button would save."""
+        """Text of the file that a button saves."""
         self.run(_KEEP_FILES)
         self.find(button).click()
         return str(self.wait(lambda: self.run("return window.saved[0]")))

@@ -37,7 +37,7 @@ def chain() -> Graph:
 
 
 def forked() -> Graph:
-    """Two branches of which the narrow ends should come first; listed the wrong way round.
+    """Two branches that should be finished one after the other; the given order mixes them.
 
     Given order: both wide results are live, 1 + 8 + 8; searched: 1 + 8 + 1 at most.
     """

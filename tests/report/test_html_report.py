@@ -26,7 +26,7 @@ from cpplan.report.html.page_text import escape_json
 
 
 def data_of(text: str) -> dict:
-    """What the page's script reads: as a browser would find it in the file."""
+    """The JSON that the page's script reads, as a browser finds it in the file."""
     found = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     assert len(found) == 1
     return json.loads(found[0])

@@ -26,7 +26,7 @@ def rectangles(problem: Problem, offset: Ints) -> frozenset[tuple[int, ...]]:
 
 
 def is_guillotine(pieces: frozenset[tuple[int, ...]]) -> bool:
-    """Whether straight cuts, each through all that is left, take the pieces apart."""
+    """True if straight cuts from side to side separate all pieces."""
     if len(pieces) <= 1:
         return True
     for first, last in ((0, 1), (2, 3)):

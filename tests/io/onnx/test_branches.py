@@ -131,7 +131,7 @@ def test_a_branch_that_hands_on_what_it_captures_is_a_view_of_it() -> None:
 
 
 def test_an_if_that_sizes_decide_is_folded_only_where_all_sizes_agree() -> None:
-    """Of one or two channels the branches differ; of two and more they do not."""
+    """Two channels decide the first model's branch for all N; the second's depends on N."""
     fixed = read_symbolic_onnx(model(SQUEEZE), {"N": (1, 5), "C": 2})
     assert [op.kind for op in fixed.ops] == ["Exp", "Identity", "Neg"]
     assert fixed.symbols is not None

@@ -238,12 +238,12 @@ def test_onnx_runtime_has_the_same_type(name: str) -> None:
 
 
 def is_constant(name: str) -> bool:
-    """Whether the kernel wants its weights and scales to be constants."""
+    """True if the operator's kernel accepts weights and scales only as constants."""
     return CASES[name][0] in ("DynamicQuantizeLSTM", "QAttention", "QGemm", "QLinearSoftmax")
 
 
 def test_a_quantized_model_is_planned_at_other_extents_than_it_records() -> None:
-    """What the file records of an inner tensor is of another batch."""
+    """The file records the shape of ``t`` for a batch of 1; the plan is for a batch of 4."""
     model = parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
         g (uint8[N,3,8,8] x) => (uint8[N,3,1,1] y) <float s = {0.5}, uint8 z = {0}> {

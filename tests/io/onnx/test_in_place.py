@@ -1,4 +1,4 @@
-"""Which ONNX ops may write over an input: by rule, and by what their kernels depend on."""
+"""ONNX ops that may write over an input, checked against the elements that kernels read."""
 
 from __future__ import annotations
 

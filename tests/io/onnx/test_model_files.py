@@ -113,7 +113,7 @@ def test_weights_in_another_file_are_not_needed(tmp_path: Path) -> None:
 
 
 def calling(levels: int, leaf: list[onnx.NodeProto], *, times: int = 2) -> onnx.ModelProto:
-    """A model whose functions call one another, each the one below it so many times."""
+    """A model of nested functions; each calls the function below it ``times`` times."""
     opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("local", 1)]
     functions = [onnx.helper.make_function("local", "f0", ["x"], ["y"], leaf, opsets)]
     for level in range(1, levels):

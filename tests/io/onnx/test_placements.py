@@ -1,4 +1,4 @@
-"""What ONNX ops only copy: the offsets are checked on the bytes that the reference kernels give."""
+"""Placements of ONNX ops that only copy; offsets are checked on the reference kernels' bytes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from cpplan.io.onnx.pooling import make_pooling  # noqa: E402
 
 
 def reference(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
-    """What the reference kernel gives."""
+    """The output of ONNX's reference kernel."""
     x = make_tensor_value_info("x", onnx.TensorProto.FLOAT, images.shape)
     y = make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     evaluator = ReferenceEvaluator(make_graph([node], "pool", [x], [y]), opsets={"": 12})
@@ -25,7 +25,7 @@ def reference(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
 
 
 def one_by_one(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
-    """What the ONNX specification says, number by number."""
+    """The output that the ONNX specification defines, computed element by element."""
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     window = given["kernel_shape"]
     axes = range(len(window))

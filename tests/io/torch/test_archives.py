@@ -331,7 +331,7 @@ def layer():
 
 
 def big_weights(path, members, size):
-    """An archive whose weights are zeros, so many bytes each, that are few in the file."""
+    """Write an archive whose weights are ``size`` zero bytes each; return the number of weights."""
     config = json.loads(members[WEIGHTS])["config"]
     large = {f"data/weights/{entry['path_name']}" for entry in config.values()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

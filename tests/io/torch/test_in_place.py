@@ -1,4 +1,4 @@
-"""What may be written over an argument: the pairs, and kernels that do so with equal results."""
+"""In-place pairs of torch ops, and kernels that write in place with equal results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATEN = torch.ops.aten
 
 
 def pairs(graph, kind):
-    """Of the last op of a kind."""
+    """In-place pairs of the last op of a kind."""
     return [op.in_place for op in graph.ops if kind in op.kind][-1]
 
 

@@ -284,7 +284,7 @@ def test_branches_and_settings():
 
 
 def test_loops_carry_a_workspace():
-    """What a pass carries over, and what its body needs beside, is a loop's workspace."""
+    """A loop's workspace holds its carried values and the temporaries of its body."""
 
     class Loop(torch.nn.Module):
         def forward(self, x, w):

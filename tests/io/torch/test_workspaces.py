@@ -1,4 +1,4 @@
-"""What kernels allocate beside their results, against what a whole run takes from the allocator."""
+"""Workspaces measured for single kernels, against the allocator's peak over a whole run."""
 
 from __future__ import annotations
 
