@@ -1,4 +1,4 @@
-"""What the README shows is what its commands print."""
+"""Outputs shown in the README are equal to what its commands print."""
 
 from __future__ import annotations
 

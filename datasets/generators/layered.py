@@ -31,7 +31,7 @@ def layered(
     edge_density: float = 0.2,
     skip_density: float = 0.14,
 ) -> Graph:
-    """A graph of so many ops with one source and one sink, one output an op, listed by layers.
+    """A graph of ``nodes`` ops in layers, with one source, one sink and one output an op.
 
     Parameters
     ----------

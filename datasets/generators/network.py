@@ -66,7 +66,7 @@ class Network:
         return self.op("Gemm", [x], (1, classes))
 
     def graph(self) -> Graph:
-        """What no op reads is an output."""
+        """The network as a graph; tensors that no op reads are its outputs."""
         read = {name for op in self.ops for name in op.inputs}
 
         def kind(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What other planners print of their plans: the files in ``datasets/rivals``.
+"""Write the files in ``datasets/rivals``: plans as other planners print them.
 
 Needs, in an environment of its own, what ``datasets/README.md`` lists. Run from anywhere:
 ``python datasets/generators/rival_listings.py``. XLA is run on two small JAX programs, vela on a

@@ -120,7 +120,7 @@ MIDDLE = partial(
 
 
 def of_sizes(budget: Callable[[], Budget]) -> Iterator[Figure]:
-    """Models and perfect packings of which every third buffer grows, shrinks or stays."""
+    """Models and perfect packings whose buffers grow, shrink or stay, a third of them each."""
     factors = np.array([[1, 8, 3], [8, 1, 3], [2, 2, 3]])
     problems = [model(name) for name in MODELS] + [
         perfect_packing(16, seed=k).problem for k in range(4)

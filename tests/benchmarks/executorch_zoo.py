@@ -1,4 +1,4 @@
-"""What ExecuTorch's programs need by its own memory plan and by cpplan's, and that they run alike.
+"""Memory of ExecuTorch programs planned by ExecuTorch and by cpplan, with results compared.
 
     python tests/benchmarks/executorch_zoo.py [--seconds 10] [--pixels 64] [MODEL …]
 
@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 def row(name: str, pixels: int, seconds: float) -> dict[str, object]:
-    """What one model needs, by column; the three programs have run with equal results."""
+    """One model's row of the table; raise unless its three programs give equal results."""
     torch.manual_seed(0)
     shape = (1, 3, pixels, pixels)
     model = RandWire() if name == "randwire" else torchvision_model(name)

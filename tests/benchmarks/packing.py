@@ -40,7 +40,7 @@ def files_of(paths: list[Path]) -> list[Path]:
 
 
 def capacity_of(path: Path) -> int | None:
-    """What stands before ``.csv``, if it is a number: bytes."""
+    """Capacity in bytes from a file name like ``a.1024.csv``; ``None`` if it names no number."""
     word = Path(path.stem).suffix.lstrip(".")
     return int(word) if word.isdigit() else None
 

@@ -36,7 +36,7 @@ COLUMNS = (
 def rows(
     buffers: int, kind: str, count: int, packers: dict[str, Packer], seconds: float
 ) -> Iterator[dict[str, object]]:
-    """One row a packer, over problems with seeds 0, 1, …"""
+    """One row for each packer, over the problems with seeds 0, 1, … up to ``count``."""
     results: dict[str, list[Result]] = {name: [] for name in packers}
     ratios: dict[str, list[float]] = {name: [] for name in packers}
     for seed in range(count):

@@ -49,7 +49,7 @@ def four_plans(graph: Graph, seconds: float) -> dict[str, Plan]:
 
 
 def row(path: Path, seconds: float, execute: bool) -> dict[str, object]:
-    """What one model needs, by column."""
+    """One model's row of the table: peaks, bound, shares and times."""
     graph = cpplan.load(path)
     plans = four_plans(graph, seconds)
     plain, both = plans["plain"].peak, plans["both"]

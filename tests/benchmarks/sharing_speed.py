@@ -72,7 +72,7 @@ def residual_block(network: Network, x: str, rng: random.Random) -> str:
 
 
 def dense_block(network: Network, x: str, rng: random.Random) -> str:
-    """What all layers so far have given is concatenated before the next."""
+    """A dense block: every layer reads the concatenation of all earlier results."""
     features, growth = [x], network.size[x] // 4
     for _ in range(rng.randint(2, 6)):
         source = network.concat(features) if len(features) > 1 else x
@@ -89,7 +89,7 @@ def split_block(network: Network, x: str, rng: random.Random) -> str:
 
 
 def random_network(ops: int, seed: int) -> Graph:
-    """About so many ops; the same for the same seed."""
+    """A random network of about ``ops`` ops; equal seeds give equal networks."""
     rng, network = random.Random(seed), Network(channels=64, extent=64)
     x = "image"
     shrink = {ops // 3, 2 * ops // 3}

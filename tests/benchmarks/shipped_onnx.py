@@ -36,7 +36,7 @@ INPUTS = {"sr": 16000}
 
 @dataclass
 class Row:
-    """What became of one model."""
+    """The table row of one model: its peaks, its status and how its executions compared."""
 
     name: str
     options: str = ""

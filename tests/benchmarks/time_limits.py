@@ -99,7 +99,7 @@ def branches(count: int) -> Graph:
 
 
 def fan_out(count: int) -> Graph:
-    """One result that all others read, each of which is an output."""
+    """One result that all other ops read; the result of each of these is an output."""
     return layers(count, lambda k: [0] if k else [])
 
 
@@ -133,7 +133,7 @@ def diamonds(count: int) -> Graph:
 
 
 def views(count: int) -> Graph:
-    """A chain of views of views, each of which an op reads."""
+    """A chain of views of views; an op reads each view."""
     tensors = [Tensor("x", 8, kind="input"), Tensor("v0", 8, view_of=("x", 0))]
     tensors += [Tensor(f"v{k}", 8, view_of=(f"v{k - 1}", 0)) for k in range(1, count)]
     tensors += [Tensor(f"t{k}", 64) for k in range(count)]

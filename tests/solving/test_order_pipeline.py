@@ -77,7 +77,7 @@ def test_control_edges_count_in_the_order():
 
 
 def test_peaks_are_the_optimum_over_all_orders():
-    """Where no order can be packed into its live bytes, order and offsets together say so."""
+    """Every peak is the least live bytes or is proved by the search for order and offsets."""
     above = 0
     for seed in range(100):
         graph = random_graph(seed, 1 + seed % 8)

@@ -21,7 +21,7 @@ def bytes_of(plan: Plan, name: str) -> range:
 
 
 def meet(plan: Plan, one: str, other: str) -> bool:
-    """Whether two buffers share addresses."""
+    """True if two buffers share addresses."""
     a, b = bytes_of(plan, one), bytes_of(plan, other)
     return max(a.start, b.start) < min(a.stop, b.stop)
 

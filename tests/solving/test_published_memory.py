@@ -16,7 +16,7 @@ from cpplan.runtime.deadline import Deadline
 
 @pytest.fixture(scope="module")
 def tvm() -> dict[str, Any]:
-    """What was read from TVM's tests."""
+    """Cases read from TVM's tests."""
     return published("tvm")
 
 
@@ -80,7 +80,7 @@ def as_scopes(scope: Scope, alignment: int) -> Graph:
 
 
 def as_values(alignment: int) -> Graph:
-    """What ``primfunc_local_allocates`` computes: each buffer is live while it is needed.
+    """The computation of ``primfunc_local_allocates``, with each buffer live while it is needed.
 
     Nothing there reads the constant; here the convolution does.
     """

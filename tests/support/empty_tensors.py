@@ -106,7 +106,7 @@ def _ancestors(graph: Graph) -> list[set[int]]:
 
 
 def false_optimum() -> Graph:
-    """``t2`` is written over ``t0``, 2 B, of which an empty output is a view: 2 B are enough."""
+    """``t2`` is written over ``t0``, and an empty output is a view of ``t0``: 2 B are enough."""
     tensors = (
         Tensor("t0", 2),
         Tensor("v0", 0, kind="output", view_of=("t0", 1)),

@@ -46,7 +46,7 @@ def bytes_of(program) -> int:
 
 
 def run(program, inputs):
-    """What the runtime computes."""
+    """The results of ExecuTorch's runtime."""
     method = Runtime.get().load_program(program.buffer).load_method("forward")
     return [torch.as_tensor(result).clone() for result in method.execute(inputs)]
 

@@ -1,4 +1,4 @@
-"""What tests compare with: an exhaustive packer, a naive one, and random problems and programs.
+"""Oracles for tests: an exhaustive packer, a naive one, and random problems and programs.
 
 Everything here is slow, short and written from the definitions, one step at a time; it shares no
 code with the package beyond its types.
@@ -164,7 +164,7 @@ def make_problem(integer: Integer, count: int) -> Problem:
 
 
 def _windows(integer: Integer, size: int) -> list[tuple[int, int]]:
-    """Of one gap: nothing, a window that may be empty, or two that lie apart."""
+    """Windows that a buffer holds during a gap: one that may be empty, or two that lie apart."""
     kind = integer(0, 3)
     if kind < 2:
         return [(0, 0)]

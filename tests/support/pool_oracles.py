@@ -1,4 +1,4 @@
-"""What tests of several pools compare with: every assignment, every pool packed exhaustively."""
+"""Oracle for several pools: every assignment, with every pool packed exhaustively."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def graph_with_views(seed: int, ops: int) -> Graph:
 
 
 def programs(graph: Graph, repeats: int, most: int) -> list[tuple[int, float, list[str]]]:
-    """Live bytes, cost and order of programs with at most so many repetitions."""
+    """Live bytes, cost and order of up to ``most`` programs with up to ``repeats`` repetitions."""
     found = []
     for order in islice(_orders(graph, repeats), most):
         names = [graph.ops[k].name for k in order]

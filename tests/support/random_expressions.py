@@ -19,7 +19,7 @@ CALLS = {"max": max, "min": min, "ceildiv": ceildiv}
 
 
 def by_python(text: str, values: Mapping[str, int]) -> int | None:
-    """What Python makes of it; ``None`` if it divides by zero."""
+    """The value that Python computes; ``None`` if the expression divides by zero."""
     try:
         return eval(text, {"__builtins__": {}, **CALLS}, dict(values))
     except ZeroDivisionError:

@@ -128,7 +128,7 @@ def cheapest_schedule(
 def _fitting(
     problem: RematProblem, unit: int, held: frozenset[int], limit: int, first: bool
 ) -> Iterator[frozenset[int]]:
-    """What may be held while a unit runs, within the limit; nothing that could be held besides."""
+    """Maximal sets of storages that fit within the limit while a unit runs."""
     ordering = problem.ordering
     must = frozenset(problem.reads[unit] + problem.writes[unit])
     if first:  # what is there from the start is there at the first step, whatever it is for
@@ -148,7 +148,7 @@ def _fitting(
 
 
 def every_schedule(problem: RematProblem, longest: int) -> Iterator[list[int]]:
-    """All schedules of at most so many runs; for a handful of units."""
+    """All schedules of at most ``longest`` runs; for a handful of units."""
 
     def extend(schedule: list[int]) -> Iterator[list[int]]:
         if problem.is_schedule(schedule):
@@ -165,7 +165,7 @@ def every_schedule(problem: RematProblem, longest: int) -> Iterator[list[int]]:
 
 
 def interesting_limits(problem: RematProblem) -> list[int]:
-    """What one order takes; the least that any schedule can do with, and around it."""
+    """Memory limits worth a test: one order's peak, and limits near the least that is feasible."""
     low, peak = -1, problem.peak(first_order(problem))
     high = peak
     while high - low > 1:

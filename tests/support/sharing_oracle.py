@@ -20,7 +20,7 @@ Value = tuple[str, int]
 
 
 def values_of(graph: Graph, order: Iterable[int]) -> dict[str, list[Value]]:
-    """What every storage's bytes hold once written; copies bear the name of the original."""
+    """Value of every byte of every storage once written; a copy has its original's value."""
     held = {
         t.name: [(t.name, byte) for byte in range(t.nbytes)]
         for t in graph.tensors
@@ -40,7 +40,7 @@ def values_of(graph: Graph, order: Iterable[int]) -> dict[str, list[Value]]:
 
 
 def may_lie(graph: Graph, order: tuple[int, ...], one: str, other: str, shift: int) -> bool:
-    """Whether ``other`` may lie ``shift`` bytes above ``one`` (inputs reusable, outputs kept)."""
+    """True if ``other`` may lie ``shift`` bytes above ``one`` (inputs reusable, outputs kept)."""
     if _copied_onto_itself(graph, one, other, shift):
         return False
     held = values_of(graph, order)
@@ -51,7 +51,7 @@ def may_lie(graph: Graph, order: tuple[int, ...], one: str, other: str, shift: i
 
 
 def _copied_onto_itself(graph: Graph, one: str, other: str, shift: int) -> bool:
-    """Whether an op would copy between bytes that overlap without being the same."""
+    """True if an op would copy between bytes that overlap without being the same."""
     at = {one: 0, other: shift}
     for op in graph.ops:
         for part, whole, offset in op.placements:
@@ -71,7 +71,7 @@ def _destroys(
     victim: str,
     shift: int,
 ) -> bool:
-    """Whether writing ``writer`` harms ``victim``, which lies ``shift`` bytes above it."""
+    """True if writing ``writer`` destroys bytes of ``victim``, ``shift`` bytes above it."""
     accessed = [s for s, k in enumerate(order) if _accesses(graph, graph.ops[k], victim)]
     brought = _brought(graph, victim)
     first = 0 if brought else accessed[0]
@@ -107,7 +107,7 @@ def _overlap(held: dict[str, list[Value]], one: str, other: str, shift: int) -> 
 
 
 def _written_over(graph: Graph, op: Op, writer: str, byte: int, victim: str, there: int) -> bool:
-    """Whether the op may write this byte over that one, under every name it reads it by."""
+    """True if the op may write the byte over the other under every name it reads that by."""
     if victim in _written(graph, op) or any(graph.root[w][0] == victim for w in op.workspaces):
         return False
     readers = [name for name in op.inputs if _covers(graph, name, victim, there)]
@@ -236,7 +236,7 @@ def _steps_needed(graph: Graph, order: tuple[int, ...], root: str) -> set[int]:
 def _is_joined(
     graph: Graph, storages: list[Tensor], offsets: list[int], needed: dict[str, set[int]]
 ) -> bool:
-    """Whether all that share bytes are joined by pairs named by ops, at these offsets."""
+    """True if all storages that share bytes are joined by pairs that ops declare."""
     at = {t.name: offset for t, offset in zip(storages, offsets, strict=True)}
     joined = {name: {name} for name in at}
     pairs = [(o, i, 0) for op in graph.ops for o, i in op.in_place]

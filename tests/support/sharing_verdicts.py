@@ -1,4 +1,4 @@
-"""What verify and simulate should say of a plan whose tensors share bytes, byte by byte."""
+"""Right verdicts on plans whose tensors share bytes, derived byte by byte from the oracle."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def joined(graph: Graph, plan: Plan) -> dict[str, set[str]]:
 
 
 def is_sound(graph: Graph, plan: Plan) -> bool:
-    """Whether all storages survive, by the oracle, and relations join what shares bytes."""
+    """True if no needed byte is destroyed and relations join all storages that share bytes."""
     problem, order = to_problem(to_anf(graph)), to_anf(graph).order
     at, group = dict(zip(plan.buffers, plan.offset.tolist(), strict=True)), joined(graph, plan)
     for j, other in enumerate(problem.names):
@@ -54,7 +54,7 @@ def is_sound(graph: Graph, plan: Plan) -> bool:
 
 
 def runs_right(graph: Graph, plan: Plan) -> bool:
-    """Whether every op finds what it reads, in a memory that holds values, and leaves it right."""
+    """True if every op reads the right values when the plan runs in a memory of values."""
     order, memory = to_anf(graph).order, {}
     held, at = values_of(graph, order), dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 

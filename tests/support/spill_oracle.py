@@ -25,7 +25,7 @@ State = tuple[frozenset[str], frozenset[str], frozenset[str]]
 def random_spill_graph(
     rng: random.Random, *, uniform: bool = False, ops_count: int | None = None
 ) -> Graph:
-    """A graph of two to five ops, or so many, with inputs, outputs, constants, in-place pairs."""
+    """A random graph of ``ops_count`` ops (two to five if not given), with in-place pairs."""
     size = 8 if uniform else 0
     names: list[str] = []
     tensors: list[Tensor] = []

@@ -69,7 +69,7 @@ class Elements:
         raise AssertionError("the last set is always reached")
 
     def least_cost(self, limit: int) -> int | None:
-        """Least cost within so many live bytes, elements computed again where it pays."""
+        """Least cost within ``limit`` live bytes, with elements computed again where that pays."""
         readers = self._readers()
         start = self.given
         if start.bit_count() > limit:

@@ -193,7 +193,7 @@ def open_image() -> bytes:
 
 
 def open_where() -> bytes:
-    """Which elements of a batch of any size are true."""
+    """A model that lists the indices of true elements, for a batch of any size."""
     model = Model()
     main = model.subgraph("main")
     x = main.input("x", [1, 4], BOOL, signature=[-1, 4])

@@ -84,7 +84,7 @@ def micro(data: bytes, arena: int = 1 << 17):
 
 
 def run_micro(data: bytes, runs: list[list[np.ndarray]], arena: int = 1 << 17) -> list[np.ndarray]:
-    """Outputs of all runs, one after another, in an arena of so many bytes."""
+    """Outputs of all runs, one after another, in an arena of ``arena`` bytes."""
     made, outputs = micro(data, arena), []
     count = len(schema.ModelT.InitFromPackedBuf(data, 0).subgraphs[0].outputs)
     for values in runs:

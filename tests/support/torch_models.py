@@ -65,7 +65,7 @@ class Transformer(nn.Module):
 
 
 def arguments(module: nn.Module, inputs: tuple) -> list[torch.Tensor]:
-    """What the training module takes: parameters, buffers, inputs."""
+    """Arguments of the training module: parameters, buffers, inputs."""
     return [p.detach() for p in module.parameters()] + [*module.buffers(), *inputs]
 
 

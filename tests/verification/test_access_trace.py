@@ -1,4 +1,4 @@
-"""What a program needs, derived from what every op accesses: lifespans, copies, views, bodies."""
+"""Lifespans derived from every op's accesses: copies, views, bodies, constants."""
 
 from __future__ import annotations
 

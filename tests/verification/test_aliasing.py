@@ -147,7 +147,7 @@ def test_a_relation_that_no_op_allows(relation, message):
 
 
 def test_relation_of_the_wrong_kind_is_refused():
-    """What an op copies it does not write in place, and the other way round."""
+    """An in-place pair of an op does not allow a relation of kind ``placement``."""
     plan = plan_at(relu_chain(1), x=0, t1=0)
     swapped = (Relation("placement", "t1", "x"),)
     rejected(

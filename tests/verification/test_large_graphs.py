@@ -25,7 +25,7 @@ def test_a_graph_made_in_bulk_is_the_one_made_one_by_one():
 
 
 def test_the_checker_s_bit_sets_are_of_few_ops_at_a_time(monkeypatch):
-    """Of all ops at once they would have ops² bits."""
+    """For all ops at once the bit sets would have ops² bits."""
     monkeypatch.setattr(around, "MOST_BITS", 1 << 14)
     monkeypatch.setattr(around, "LEAST_COLUMNS", 16)
     widest = []

@@ -359,7 +359,7 @@ def every_op_once(memory_limit: int) -> Case:
 
 
 def test_a_mutated_bound_on_the_cost_is_refused() -> None:
-    """Of every op once; for that from duals see ``test_cut_bound``."""
+    """Mutations of the bound "every op once"; see ``test_cut_bound`` for the one from duals."""
     name = "every op once"
     assert proved_again(COST_BOUNDS) == [name, "linear bound at cuts"]
     for memory_limit in (4, 100):

@@ -1,4 +1,4 @@
-"""What no choice of sharing puts into the same bytes, by hand."""
+"""Buffers that no choice of aliases places in the same bytes, by hand."""
 
 from __future__ import annotations
 

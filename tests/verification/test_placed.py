@@ -1,4 +1,4 @@
-"""Where ``simulate`` takes buffers to lie: all at once against one by one."""
+"""Addresses of buffers in ``simulate``: computed all at once against one by one."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_plan_of_nothing():
 
 
 def test_an_alignment_that_exceeds_64_bits():
-    """Of tensors in one storage it is the least common multiple."""
+    """The alignment of a storage is the least common multiple of its tensors' alignments."""
     tensors = (
         Tensor("x", 8, alignment=2**61, kind="input"),
         Tensor("v", 8, alignment=3, view_of=("x", 0)),

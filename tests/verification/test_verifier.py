@@ -53,7 +53,7 @@ def plan_at(problem: Problem, *offsets: int, **claims: object) -> Plan:
 
 @pytest.fixture
 def staircase() -> Problem:
-    """Three buffers, of which neighbours meet: optimum 12, at step 1 (4 + 8 B)."""
+    """Three buffers, each live together with the next: optimum 12, at step 1 (4 + 8 B)."""
     return Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
 
 

@@ -89,7 +89,7 @@ def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
 def live_boxes(
     graph: Graph, order: Sequence[int], size: Mapping[str, int] | None = None
 ) -> list[Box]:
-    """What lies in the arena at every step of an order in which each op runs once.
+    """Storages in the arena, with their steps, for an order in which each op runs once.
 
     ``size`` gives other sizes to storages.
     """
