@@ -47,7 +47,7 @@ def check_processes(wanted: object) -> None:
     if wanted is None:
         return
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise InputError(f"processes must be at least 1, not {wanted!r}")
+        raise InputError(f"processes must be an integer from 1 on, not {wanted!r}")
 
 
 def run_here(tasks: Sequence[Task], processes: int) -> Generator[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cpplan.model.errors import InputError
 
 
@@ -21,14 +23,13 @@ def check_search_options(
     >>> check_search_options(60.0, 0, 0, deterministic=False)
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: workers must be at least 1, not 0
+    cpplan.model.errors.InputError: workers must be an integer from 1 on, not 0
     """
-    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)):
-        raise InputError(f"time_limit must be positive, not {time_limit!r}")
-    if not time_limit > 0:
-        raise InputError(f"time_limit must be positive, not {time_limit!r}")
+    number = time_limit if isinstance(time_limit, (int, float)) else math.nan
+    if isinstance(time_limit, bool) or not number > 0:
+        raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")
     if workers is not None and (not _is_integer(workers) or workers < 1):  # type: ignore[operator]
-        raise InputError(f"workers must be at least 1, not {workers!r}")
+        raise InputError(f"workers must be an integer from 1 on, not {workers!r}")
     if not _is_integer(seed) or not 0 <= seed < 2**31:  # type: ignore[operator]
         raise InputError(f"seed must be an integer from 0 to 2**31 - 1, not {seed!r}")
     if deterministic and workers not in (None, 1):

@@ -156,7 +156,7 @@ def test_objects_are_known_by_their_content(here, tmp_path):
         ({"settings": {"x": {"pools": [{"size": 4}]}}}, "unknown key 'size'"),
         ({"settings": {"x": {"workers": 10**6}}}, "is more than the"),
         ({"processes": 10**6}, "1000000 processes of up to 1 threads are more than the"),
-        ({"processes": 0}, "processes must be at least 1, not 0"),
+        ({"processes": 0}, "processes must be an integer from 1 on, not 0"),
         ({"task_seconds": -1}, "task_seconds must be positive"),
         ({"task_seconds": 1e7}, "task_seconds must be at most 1000000, not 10000000.0"),
         ({"task_memory": "much"}, "is not a byte count"),

@@ -113,11 +113,14 @@ MODEL = '[[model]]\nsource = "a.csv"\n'
         (MODEL + "[[setting]]", "a setting's name must be a non-empty string, not None"),
         (MODEL + "[[setting]]\nname='s'\nalgoritm='x'", "unknown key 'algoritm': expected 'algo"),
         (MODEL + "[[setting]]\nname='s'\nalgorithm='x'", "setting 's': algorithm 'x' is not"),
-        (MODEL + "[[setting]]\nname='s'\ntime_limit='1'", "time_limit must be positive, not '1'"),
+        (
+            MODEL + "[[setting]]\nname='s'\ntime_limit='1'",
+            "time_limit must be a positive number of seconds, not '1'",
+        ),
         (MODEL + "[[setting]]\nname='s'\nseeds=[1]\nseed=2", "stand instead of seed"),
         ("task_seconds = 0\n" + MODEL, "task_seconds must be positive, not 0"),
         ("baselines = 'bump'\n" + MODEL, "baselines must be a list of names, not 'bump'"),
-        ("processes = 0.5\n" + MODEL, "processes must be at least 1, not 0.5"),
+        ("processes = 0.5\n" + MODEL, "processes must be an integer from 1 on, not 0.5"),
     ],
 )
 def test_errors_name_the_file_the_entry_and_what_was_expected(tmp_path, text, message):

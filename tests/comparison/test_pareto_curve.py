@@ -98,7 +98,7 @@ def test_pools_that_all_have_a_size_are_the_limit(tmp_path, capsys):
 def test_pareto_refuses_wrong_points_limits_and_sources():
     with pytest.raises(InputError, match="points must be at least 2, not 1"):
         cpplan.pareto(remat_chain(2), points=1)
-    with pytest.raises(InputError, match="time_limit must be positive"):
+    with pytest.raises(InputError, match="time_limit must be a positive number of seconds"):
         cpplan.pareto(remat_chain(2), time_limit=0)
     with pytest.raises(InputError, match="needs a graph"):
         cpplan.pareto(cpplan.Problem(("a",), [0], [1], [4]))

@@ -256,8 +256,8 @@ def test_fixed_offsets_in_one_another_s_gaps_do_not_overlap():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_limit": 0}, "time_limit must be positive"),
-        ({"workers": 0}, "workers must be at least 1"),
+        ({"time_limit": 0}, "time_limit must be a positive number of seconds"),
+        ({"workers": 0}, "workers must be an integer from 1 on"),
         ({"seed": -1}, "seed must be an integer"),
         ({"workers": 2, "deterministic": True}, "deterministic=True needs workers=1"),
         ({"capacity": "many"}, "'many' is not a byte count"),

@@ -71,7 +71,7 @@ def test_limits_are_bytes_or_shares() -> None:
         ({"in_place": 1}, "in_place must be true or false, not 1"),
         ({"remat": "yes"}, "remat must be true or false, not 'yes'"),
         ({"seed": -1}, "seed must be an integer from 0"),
-        ({"time_limit": 0}, "time_limit must be positive"),
+        ({"time_limit": 0}, "time_limit must be a positive number of seconds"),
         ({"memory_limit": "much"}, "memory_limit: 'much' is not a byte count"),
         ({"capacity": "0%"}, "capacity: '0%' is not a share"),
         ({"algorithm": "luck"}, "algorithm 'luck'"),
