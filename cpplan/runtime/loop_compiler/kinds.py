@@ -113,6 +113,18 @@ def llvm_types(kind: Kind) -> list[str]:
     return [part for member in kind.members for part in llvm_types(member)]
 
 
+def result_type(kind: Kind) -> str:
+    """LLVM type of what a function returns.
+
+    Examples
+    --------
+    >>> result_type(Group((INT, FLOAT))), result_type(NOTHING)
+    ('{i64, double}', 'void')
+    """
+    parts = llvm_types(kind)
+    return f"{{{', '.join(parts)}}}" if parts else "void"
+
+
 def pointer(stored: str) -> str:
     """LLVM type of a pointer, which tells what it points to before LLVM 17."""
     import llvmlite.binding

@@ -24,10 +24,11 @@ from cpplan.runtime.loop_compiler.kinds import (
     array_kind,
     llvm_types,
     pointer,
+    result_type,
 )
 from cpplan.runtime.loop_compiler.machine_code import ENTRY
 from cpplan.runtime.loop_compiler.numbers import DECLARED
-from cpplan.runtime.loop_compiler.translation import Translation, result_type
+from cpplan.runtime.loop_compiler.translation import Translation
 
 if TYPE_CHECKING:
     from cpplan.runtime.loop_compiler.loop import CompiledLoop

@@ -1,0 +1,74 @@
+"""Variables of one function under translation, and the names that it knows from outside."""
+
+from __future__ import annotations
+
+import ast
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from cpplan.runtime.loop_compiler.blocks import Blocks
+from cpplan.runtime.loop_compiler.kinds import Kind, LoopError, Value, joined
+from cpplan.runtime.loop_compiler.numbers import converted
+
+if TYPE_CHECKING:
+    from cpplan.runtime.loop_compiler.checks import IndexChecks
+    from cpplan.runtime.loop_compiler.loop import CompiledLoop
+
+
+class Wider(Exception):
+    """Raised if a variable must hold more than was known: the function is begun anew."""
+
+
+class Scope:
+    """One function under translation: its variables, its instructions and the line it is at.
+
+    Parameters
+    ----------
+    kinds
+        Kinds of variables found so far, by name: each has the kind of what it is first given.
+    checks
+        Checks of indices, or ``None`` if the function has none.
+    """
+
+    def __init__(self, loop: CompiledLoop, kinds: dict[str, Kind], checks: IndexChecks | None):
+        self.loop, self.checks = loop, checks
+        self.blocks = Blocks()
+        self.line = loop.first_line
+        self._kinds = kinds
+        self._slots: dict[str, list[tuple[str, str]]] = {}
+
+    def assign(self, name: str, value: Value) -> None:
+        """Give a variable a value.
+
+        Raises
+        ------
+        Wider
+            If the variable's kind does not hold the value; its kind is mended.
+        """
+        kind = self._kinds.setdefault(name, value.kind)
+        if joined(kind, value.kind) != kind:
+            self._kinds[name] = joined(kind, value.kind)
+            raise Wider
+        if name not in self._slots:
+            self._slots[name] = self.blocks.slots(kind)
+        self.blocks.store(self._slots[name], converted(self.blocks, value, kind))
+
+    def is_variable(self, name: str) -> bool:
+        """True if the function assigns to the name."""
+        return name in self._kinds
+
+    def variable(self, name: str) -> Value:
+        """Value of a variable."""
+        if name not in self._slots:
+            raise LoopError(f"{name} has no value yet")
+        return self.blocks.load(self._slots[name], self._kinds[name])
+
+    def known(self, node: ast.expr) -> object:
+        """Object outside the function that an expression names, or ``None``."""
+        if isinstance(node, ast.Name) and not self.is_variable(node.id):
+            return self.loop.known(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self.known(node.value)
+            if isinstance(owner, ModuleType):
+                return getattr(owner, node.attr)
+        return None
