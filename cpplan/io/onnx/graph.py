@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpplan.io.axes import find_axes
-from cpplan.io.onnx.axes import operation_of
 from cpplan.io.onnx.bodies import Body, fit_body, largest_result
 from cpplan.io.onnx.branches import Folds
 from cpplan.io.onnx.bytes import Array
@@ -17,6 +16,7 @@ from cpplan.io.onnx.costs import control_flow_cost, count_operations
 from cpplan.io.onnx.in_place import in_place_pairs
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.names import unique_names
+from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.placements import find_placements
 from cpplan.io.onnx.state import may_run_again
 from cpplan.io.onnx.types import bodies_of, dtype_name, static_shape, types_of

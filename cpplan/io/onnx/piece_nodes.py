@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.axes.operation import Array, Operation
-from cpplan.io.onnx.axes import CONVOLUTIONS, transposed_slides, window_slides
 from cpplan.io.onnx.bytes import numpy_dtype
 from cpplan.io.onnx.views import is_standard
+from cpplan.io.onnx.window_axes import CONVOLUTIONS, transposed_slides, window_slides
 from cpplan.io.pieces import Box, PieceWork
 
 if TYPE_CHECKING:

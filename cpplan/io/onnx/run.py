@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.io.onnx.axes import operation_of
 from cpplan.io.onnx.bytes import Array, numpy_dtype
 from cpplan.io.onnx.graph import Source
 from cpplan.io.onnx.kernels import Kernel, KernelError, defined_result, make_kernel, to_numpy
 from cpplan.io.onnx.model import naming, opset_versions, translate_model
+from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.ordered import make_ordered
 from cpplan.io.onnx.piece_nodes import piece_node
 from cpplan.io.onnx.types import types_of

@@ -14,9 +14,9 @@ pytest.importorskip("onnx")
 from support.onnx_nodes import KINDS, Draw, Drawn
 
 from cpplan.io.axes import Operation, register_axes, same
-from cpplan.io.onnx.axes import operation_of
 from cpplan.io.onnx.kernels import make_kernel
 from cpplan.io.onnx.model import read_onnx
+from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.piece_nodes import piece_node
 from cpplan.io.pieces import PieceWork, piece_work, slices
 from cpplan.model.axes import Axis
