@@ -13,7 +13,7 @@ import numpy as np
 from cpplan.io.codec import changed_fields, to_json
 from cpplan.io.plan_fields import ALWAYS, buffer_columns, check_derived, check_fields, plan_forms
 from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
-from cpplan.model.certificates import read_certificate, read_prices
+from cpplan.model.certificates import read_certificate, read_moved_certificate
 from cpplan.model.cut_duals import read_cut_duals
 from cpplan.model.errors import InputError, located
 from cpplan.model.moves import read_moves
@@ -38,7 +38,7 @@ _TOGETHER = (
 _READERS: dict[str, Callable[[Any], Any]] = {
     "certificate": lambda values: None if values is None else read_certificate(values),
     "moves": read_moves,
-    "moved_certificate": lambda values: None if values is None else read_prices(values),
+    "moved_certificate": lambda values: None if values is None else read_moved_certificate(values),
     "cost_certificate": lambda values: (
         None if values is None else read_cut_duals(values, "cost_certificate")
     ),

@@ -47,7 +47,7 @@ class CutFlow(NamedTuple):
 
 
 class ForcedAt(NamedTuple):
-    """The op at which the bytes that are live in every order prove a lower bound.
+    """The op at which the bytes that are live in every order prove a bound on peak or moves.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class RoomPrices(NamedTuple):
     Examples
     --------
     >>> prices = RoomPrices(24, (("conv", 1 << 24),))
-    >>> read_prices(prices.to_dict()) == prices
+    >>> read_moved_certificate(prices.to_dict()) == prices
     True
     """
 
@@ -99,25 +99,33 @@ class RoomPrices(NamedTuple):
         return {"kind": "room prices", "places": self.places, "prices": rows}
 
 
-def read_prices(values: object) -> RoomPrices:
-    """The prices that ``to_dict`` described.
+MovedCertificate = RoomPrices | ForcedAt
+
+
+def read_moved_certificate(values: object) -> MovedCertificate:
+    """The certificate of a bound on moves that ``to_dict`` described.
 
     Raises
     ------
     InputError
-        If the values are no prices; names what is wrong.
+        If the values are no such certificate; names what is wrong.
 
     Examples
     --------
-    >>> read_prices({"kind": "trust me"})
+    >>> read_moved_certificate({"kind": "trust me"})
     Traceback (most recent call last):
     ...
     cpplan.model.errors.InputError: not a valid plan: moved_certificate must be an object of kind \
-'room prices'
+'room prices' or 'forced at'
     """
     here = "not a valid plan: moved_certificate"
-    if not isinstance(values, dict) or values.get("kind") != "room prices":
-        raise InputError(f"{here} must be an object of kind 'room prices'")
+    kind = values.get("kind") if isinstance(values, dict) else None
+    if not isinstance(values, dict) or kind not in ("room prices", "forced at"):
+        raise InputError(f"{here} must be an object of kind 'room prices' or 'forced at'")
+    if kind == "forced at":
+        if set(values) != {"kind", "op"} or not isinstance(values["op"], str):
+            raise InputError(f"{here} must hold kind, op and nothing else")
+        return ForcedAt(values["op"])
     if set(values) != {"kind", "places", "prices"}:
         raise InputError(f"{here} must hold kind, places, prices and nothing else")
     places, rows = values["places"], values["prices"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import Certificate, RoomPrices
+from cpplan.model.certificates import Certificate, MovedCertificate
 from cpplan.model.cut_duals import CutDuals
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
@@ -152,7 +152,7 @@ class Plan:
         of the bound. ``None`` unless tensors may move; the plan is then ``optimal`` if
         :attr:`moved_bytes` meets the bound.
     moved_certificate
-        The prices that prove that bound or ``time_bound``, if there are any.
+        The prices, or the op, that prove that bound or ``time_bound``, if there are any.
     time, time_bound, time_bound_by
         Cycles from begin to end (:func:`~cpplan.program.timeline.run_time`), a proved lower bound,
         and its name; if the objective is ``"time"``. The plan is then ``optimal`` if its time meets
@@ -217,7 +217,7 @@ class Plan:
     moves: tuple[Move, ...] = ()
     moved_bytes_bound: int | None = None
     moved_bytes_bound_by: str | None = None
-    moved_certificate: RoomPrices | None = None
+    moved_certificate: MovedCertificate | None = None
     time: int | float | None = None
     time_bound: int | float | None = None
     time_bound_by: str | None = None

@@ -62,7 +62,7 @@ def make_spilled_plan(
         "residency": residency,
         "scope": scope,
         "sharing": ("in place",) if share else (),
-        "moved_certificate": bound.prices,
+        "moved_certificate": bound.certificate,
         "runtime": runtime,
         "history": tuple(history),
     }

@@ -1,23 +1,18 @@
-"""Bounds on the cost of moves: by prices of room at one order, by operands in every order.
+"""Bounds on the cost of moves at one order, by prices of room.
 
 The cost is that of the problem: bytes moved, or the cycles that moving them takes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import RoomPrices
-from cpplan.model.graph import Graph
-from cpplan.program.storages import overwritten
-from cpplan.runtime.deadline import Deadline
+from cpplan.model.certificates import MovedCertificate, RoomPrices
 from cpplan.spilling.problem import SpillProblem
-from cpplan.verification.bound_table import FORCED_MOVES, NOTHING, ROOM_PRICES
+from cpplan.verification.bound_table import ROOM_PRICES
 
 SEARCHED = "CP-SAT spilling"
 # Binary places kept of a price.
@@ -29,7 +24,7 @@ class MovedBound(NamedTuple):
 
     value: int
     name: str
-    prices: RoomPrices | None = None
+    certificate: MovedCertificate | None = None
 
 
 def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> MovedBound:
@@ -63,145 +58,6 @@ def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> Moved
     value = max(0, -(-int(total) // (unit * grain)) * grain)
     found = RoomPrices(PLACES, tuple(sorted((problem.ops[s], p) for s, p in rounded.items())))
     return MovedBound(value, ROOM_PRICES, found)
-
-
-def bound_of_every_order(
-    graph: Graph,
-    problem: SpillProblem,
-    order: Sequence[int],
-    *,
-    share: bool,
-    deadline: Deadline | None = None,
-) -> MovedBound:
-    """The bound that the operands of one op prove for every order.
-
-    While an op runs, the fast pool lacks room for some of its operands and of the tensors that are
-    live then in every order: those that an op before it writes, or the caller brings, and that an
-    op after it reads or the caller wants. What does not lie there has been, or will be, moved. The
-    cheapest that make room, by the byte, are moved by every plan. To it come constants, which begin
-    in the slow pool. Ops beyond the deadline are left out, which makes it lower.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
-    >>> graph, pools = Graph("g", tensors, ops), (Pool("fast", 16), Pool("slow"))
-    >>> problem = spill_problem(to_anf(graph), Residency(), pools)
-    >>> bound_of_every_order(graph, problem, range(4), share=False).value
-    16
-    """
-    reached = _Reach(graph, problem, order)
-    always = sum(reached.brings(row, -1) for row in np.flatnonzero(reached.constant).tolist())
-    saved = [0] * len(graph.ops)
-    for number, op in enumerate(graph.ops if share else ()):
-        outputs: dict[str, int] = {}
-        for output, source in overwritten(graph, op):
-            if output in reached.number and source in reached.number:
-                rooms = (int(problem.room[reached.number[name]]) for name in (output, source))
-                outputs[output] = max(outputs.get(output, 0), min(rooms))
-        saved[number] = sum(outputs.values())
-    best = Fraction(0)
-    for number in range(len(graph.ops)):
-        if deadline is not None and deadline.expired():
-            break
-        best = max(best, reached.overflow(number, saved[number]))
-    grain = problem.grain
-    value = -(-math.ceil(always + best) // grain) * grain
-    return MovedBound(value, FORCED_MOVES if value else NOTHING)
-
-
-class _Reach:
-    """Storages live at each op in every order, and the bytes moved for one that is not there."""
-
-    def __init__(self, graph: Graph, problem: SpillProblem, order: Sequence[int]):
-        self.problem = problem
-        self.number = {name: row for row, name in enumerate(problem.names)}
-        count = len(graph.ops)
-        self.before, self.after = [0] * count, [0] * count
-        for op in order:
-            for earlier in graph.predecessors[op]:
-                self.before[op] |= self.before[earlier] | 1 << earlier
-        for op in reversed(order):
-            for earlier in graph.predecessors[op]:
-                self.after[earlier] |= self.after[op] | 1 << op
-        storages = len(problem.names)
-        self.accesses: list[list[tuple[int, int]]] = [[] for _ in range(storages)]
-        self.at: list[dict[int, tuple[int, bool]]] = [{} for _ in range(count)]
-        self.readers = [0] * storages
-        self.writer: list[int | None] = [None] * storages
-        for row, step, crossing, near in zip(
-            problem.access_storage.tolist(), problem.access_step.tolist(),
-            problem.access_cost.tolist(), problem.access_near.tolist(), strict=True,
-        ):  # fmt: skip
-            op = order[step]
-            self.at[op][row] = crossing, near
-            if problem.written[row] and not self.accesses[row] and self.writer[row] is None:
-                self.writer[row] = op
-                continue
-            self.readers[row] |= 1 << op
-            size = int(problem.reload_cost[row])
-            self.accesses[row].append((op, size if near else min(size, crossing)))
-        self.kept = np.zeros(storages, bool)
-        self.kept[problem.gap_storage[problem.gap_after < 0]] = True
-        self.constant = np.zeros(storages, bool)
-        first = ~problem.written[problem.gap_storage] & (problem.gap_before < 0)
-        self.constant[problem.gap_storage[first & (problem.gap_fixed == 0)]] = True
-
-    def brings(self, row: int, ops: int) -> int:
-        """Bytes that some of these ops need to get at a storage in the slow pool, at least."""
-        return max([cost for op, cost in self.accesses[row] if ops >> op & 1], default=0)
-
-    def overflow(self, op: int, saved: int) -> Fraction:
-        """Bytes moved at least because not all that is live at an op has room."""
-        problem = self.problem
-        room = problem.room.tolist()
-        excess = -problem.capacity - saved
-        choices: list[tuple[int, int]] = []
-        for row in range(len(room)):
-            written = self.writer[row]
-            spilled = int(problem.spill_cost[row])
-            if row in self.at[op]:
-                crossing, near = self.at[op][row]
-                if near:
-                    excess += room[row]
-                    continue
-                reload = min(int(problem.reload_cost[row]), crossing)
-                cost = spilled if written == op else reload
-                if written is not None and written != op:
-                    cost += spilled
-            elif self.constant[row]:
-                continue
-            else:
-                begun = written is None or self.before[op] >> written & 1
-                later = self.readers[row] & self.after[op]
-                if not begun or not (later or self.kept[row]):
-                    continue
-                cost = self.brings(row, self.after[op])
-                cost += spilled if written is not None else 0
-            if self.constant[row]:
-                cost = 0
-            excess += room[row]
-            choices.append((cost, room[row]))
-        if excess <= 0:
-            return Fraction(0)
-        total = Fraction(0)
-        for cost, freed in sorted(choices, key=lambda pair: Fraction(pair[0], max(1, pair[1]))):
-            if excess <= 0:
-                break
-            part = min(excess, freed)
-            total += Fraction(cost * part, freed) if freed else 0
-            excess -= part
-        return total
 
 
 def _paid(problem: SpillProblem, price: Sequence[int], unit: int) -> int:

@@ -13,8 +13,8 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import TimeUpError
-from cpplan.spilling.bounds import bound_of_every_order
 from cpplan.spilling.cp_sat_gaps import make_model
+from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.outcome import Shortfall, Spilled, find_shortfall
 from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.search.one_order import SpillSearch

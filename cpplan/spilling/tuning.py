@@ -48,6 +48,8 @@ class SpillingTuning:
         Turns of hill climbing at most.
     every_order_share
         Of what the given order leaves, for the bound that holds for every order.
+    every_order_ops
+        Ops beyond which no order is bounded but the given one.
     given_share
         Of the time, for the given order, if orders are searched.
     alone_share
@@ -81,6 +83,7 @@ class SpillingTuning:
     climb_share: float = 0.5
     climb_turns: int = 200
     every_order_share: float = 0.2
+    every_order_ops: int = 20_000
     given_share: float = 0.25
     alone_share: float = 0.2
     schedules_planned: int = 3

@@ -203,7 +203,7 @@ MOVED_BOUNDS = (
         FORCED_MOVES,
         "every order",
         "yes",
-        "recomputed",
+        "certificate",
         "an op leaves no room for all that is live with it in every order",
     ),
     ProvedBound(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from cpplan.model.certificates import RoomPrices
+from cpplan.model.certificates import ForcedAt, RoomPrices
+from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.plan import Plan
@@ -83,22 +84,29 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     return max(0, -(-total // (unit * grain)) * grain)
 
 
-def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
-    """Bytes that every plan moves in every order, because of the one op that leaves least room.
+def forced_moves_floor(graph: Graph, program: Program, plan: Plan, at: ForcedAt) -> int:
+    """Bytes that every plan moves in every order, because of an op that leaves little room.
 
-    Of what an op needs in the fast pool, and of what is then live in every order since an op before
-    it writes it, or the caller, and an op after it reads it, or the caller wants it, some has no
-    room. A tensor of that kind which does not lie there moves: to the slow pool if an op wrote it,
-    and back for an op that comes after. A fractional knapsack takes the cheapest.
+    Of what the op needs in the fast pool, and of what is then live in every order since an op
+    before it writes it, or the caller, and an op after it reads it, or the caller wants it, some
+    has no room. A tensor of that kind which does not lie there moves: to the slow pool if an op
+    wrote it, and back for an op that comes after. A fractional knapsack takes the cheapest.
+
+    Raises
+    ------
+    VerificationError
+        If there is no op of that name.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from cpplan.model.graph import Op
     >>> from cpplan.model.pool import Pool
+    >>> from cpplan.program.anf import to_anf
     >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
     >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools)
-    >>> graph = Graph("g", (), ())
-    >>> forced_moves_floor(graph, Program(graph, ()), plan)
+    >>> graph = Graph("g", (), (Op("f", ""),))
+    >>> forced_moves_floor(graph, to_anf(graph), plan, ForcedAt("f"))
     0
     """
     accesses, runs = replay(program, plan.residency)
@@ -109,59 +117,69 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
     storages, _ = _storages(graph, plan, runs, spans, grid)
     capacity = -(-(pool.capacity or 0) // grid) * grid
     number = {op.name: k for k, op in enumerate(graph.ops)}
-    at = [number[run.op.name] for run in runs]
-    earlier: dict[int, set[int]] = {}
-    for op in at:
-        earlier[op] = set().union(*({p} | earlier[p] for p in graph.predecessors[op]))
-    later: dict[int, set[int]] = {op: set() for op in at}
-    for op, before in earlier.items():
-        for one in before:
-            later[one].add(op)
-    # Storage -> op -> bytes that the op moves to get at it where it is not in the fast pool.
-    needs = {
-        name: {
-            at[step]: s.reload if s.near[k] else min(s.reload, s.crossing[k])
-            for k, step in enumerate(s.steps)
-            if s.brought or k
-        }
-        for name, s in storages.items()
-    }
+    of_step = [number[run.op.name] for run in runs]
+    step = next((k for k, run in enumerate(runs) if run.op.name == at.op), None)
+    if step is None:
+        raise VerificationError(f"the moved_certificate names an unknown op {at.op!r}")
+    op = of_step[step]
+    earlier = _reached(graph.predecessors, op)
+    followers: list[list[int]] = [[] for _ in graph.ops]
+    for one, waits in enumerate(graph.predecessors):
+        for other in waits:
+            followers[other].append(one)
+    later = _reached(followers, op)
     streamed = {n for n, s in storages.items() if s.constant and not s.fast_only}
-    always = sum(max(needs[name].values(), default=0) for name in streamed)
-    best = Fraction(0)
-    for step, op in enumerate(at):
-        excess = -capacity - _overwritable(runs[step], storages, plan, graph)
-        # Cost and room of what may lie elsewhere.
-        choices: list[tuple[int, int]] = []
-        for name, storage in storages.items():
-            born = None if storage.brought else at[storage.steps[0]]
-            if step in storage.steps:
-                k = storage.steps.index(step)
-                if storage.near[k]:
-                    excess += storage.room
-                    continue
-                cost = storage.spill if born == op else needs[name][op]
-                cost += storage.spill if born not in (None, op) else 0
-            else:
-                if name in streamed or not (born is None or born in earlier[op]):
-                    continue
-                after = [c for one, c in needs[name].items() if one in later[op]]
-                if not (after or _lasts(storage)):
-                    continue
-                cost = max(after, default=0) + (0 if born is None else storage.spill)
-            excess += storage.room
-            choices.append((0 if name in streamed else cost, storage.room))
-        paid = Fraction(0)
-        if excess > 0:
-            choices = [(cost, room) for cost, room in choices if room]
-            for cost, room in sorted(choices, key=lambda choice: Fraction(*choice)):
-                part = min(room, max(0, excess))
-                paid += Fraction(part * cost, room)
-                excess -= part
-        best = max(best, paid)
+    always = sum(max(_readings(storages[name]).values(), default=0) for name in streamed)
+    excess = -capacity - _overwritable(runs[step], storages, plan, graph)
+    # Cost and room of what may lie elsewhere.
+    choices: list[tuple[int, int]] = []
+    for name, storage in storages.items():
+        born = None if storage.brought else of_step[storage.steps[0]]
+        readings = _readings(storage)
+        if step in storage.steps:
+            if storage.near[storage.steps.index(step)]:
+                excess += storage.room
+                continue
+            cost = readings.get(step, 0) + (0 if born is None else storage.spill)
+        else:
+            if name in streamed or not (born is None or born in earlier):
+                continue
+            after = [cost for k, cost in readings.items() if of_step[k] in later]
+            if not (after or _lasts(storage)):
+                continue
+            cost = max(after, default=0) + (0 if born is None else storage.spill)
+        excess += storage.room
+        choices.append((0 if name in streamed else cost, storage.room))
+    paid = Fraction(0)
+    choices = [(cost, room) for cost, room in choices if room]
+    for cost, room in sorted(choices, key=lambda choice: Fraction(*choice)):
+        part = min(room, max(0, excess))
+        paid += Fraction(part * cost, room)
+        excess -= part
     numbers = [n for s in storages.values() for n in (s.spill, s.reload, *s.crossing)]
     grain = math.gcd(*numbers) or 1
-    return -(-math.ceil(always + best) // grain) * grain
+    return -(-math.ceil(always + paid) // grain) * grain
+
+
+def _reached(next_to: Sequence[Sequence[int]], op: int) -> set[int]:
+    """Ops to which a path leads from an op."""
+    found: set[int] = set()
+    waiting = list(next_to[op])
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += next_to[one]
+    return found
+
+
+def _readings(storage: _Kept) -> dict[int, int]:
+    """Step of each reading -> bytes moved to get at a storage not in the fast pool."""
+    return {
+        step: storage.reload if storage.near[k] else min(storage.reload, storage.crossing[k])
+        for k, step in enumerate(storage.steps)
+        if storage.brought or k
+    }
 
 
 def _overwritable(run: Run, storages: Mapping[str, _Kept], plan: Plan, graph: Graph) -> int:

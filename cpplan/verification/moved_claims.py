@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from cpplan.model.certificates import ForcedAt, RoomPrices
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
-from cpplan.verification.bound_table import (
-    MOVED_BOUNDS,
-    ROOM_PRICES,
-)
+from cpplan.verification.bound_table import FORCED_MOVES, MOVED_BOUNDS, ROOM_PRICES
 from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
+
+# Certificates by the bounds that they prove.
+_CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedAt}
 
 
 def check_time(program: Program, plan: Plan) -> None:
@@ -99,8 +100,11 @@ def check_moved_claims(
     found = applying(MOVED_BOUNDS, name, plan)
     if again and (found.reach != "every schedule" or plan.scope != "every order"):
         raise VerificationError(f"{found.name} proves nothing where ops run again")
-    if (plan.moved_certificate is not None) != (found.name == ROOM_PRICES):
-        raise VerificationError(f"bound {found.name!r} and the plan's prices do not go together")
+    carried = None if plan.moved_certificate is None else type(plan.moved_certificate)
+    if carried is not _CARRIED.get(found.name):
+        raise VerificationError(
+            f"bound {found.name!r} and the plan's moved_certificate do not go together"
+        )
     if found.proof != "searched":
         proved = floor(found.name)
         if bound > proved:  # type: ignore[operator]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from cpplan.model.certificates import ForcedAt, RoomPrices
 from cpplan.model.costs import sum_costs
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
@@ -15,11 +16,7 @@ from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
 from cpplan.program.timeline import least_time
 from cpplan.verification.access_trace import replay
-from cpplan.verification.bound_table import (
-    EVERY_OP_ONCE,
-    FORCED_MOVES,
-    ROOM_PRICES,
-)
+from cpplan.verification.bound_table import EVERY_OP_ONCE
 from cpplan.verification.claims import Proofs
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
 from cpplan.verification.moved_claims import check_moved_claims, check_time
@@ -125,11 +122,11 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
 
     def floor(name: str) -> int | float:
         """Bytes moved, or cycles, that a bound of this name proves."""
-        least = 0
-        if name == ROOM_PRICES and plan.moved_certificate is not None:
-            least = moved_bytes_floor(graph, program, moving, plan.moved_certificate)
-        elif name == FORCED_MOVES:
-            least = forced_moves_floor(graph, program, moving)
+        least, proof = 0, plan.moved_certificate
+        if isinstance(proof, RoomPrices):
+            least = moved_bytes_floor(graph, program, moving, proof)
+        elif isinstance(proof, ForcedAt):
+            least = forced_moves_floor(graph, program, moving, proof)
         if plan.time_bound is None:
             return least
         once = sum_costs(op.cost for op in model.ops)

@@ -2,12 +2,15 @@
 
     python tests/benchmarks/time_limits.py [--ops 20000 100000] [--mode given search …]
         [--graph chain …] [--seconds 2] [--processor]
+    python tests/benchmarks/time_limits.py --mode spill spill-search --graph local diamonds \
+        --ops 250 1000 5000 --seconds 5 --processor
 
 Each graph is written to a file; each mode plans the file in a process of its own, with one worker,
 of a package whose modules are compiled to bytecode, as installed ones are.
 A run may take ``1.1 × limit + 0.5`` seconds, all in all. By the clock that holds on a quiet machine
 only; on a busy one, ``--processor`` lets the limit count processor time, which is the yardstick in
-any case.
+any case. In the modes ``spill`` and ``spill-search`` the fast pool holds half the live bytes of the
+given order, and ops may access the slow one.
 
 Prints CSV: seconds by the clock and of processor time; the most memory the process ever had, MiB,
 and bytes of that an op; status, peak, bound and method.
@@ -30,6 +33,8 @@ import cpplan
 from cpplan import Graph, Op, Tensor
 from cpplan.io.graph_json import write_graph
 from cpplan.model.graph import Placement
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
 
 MODES: dict[str, tuple[str, ...]] = {
     "given": ("plan",),
@@ -38,10 +43,17 @@ MODES: dict[str, tuple[str, ...]] = {
     "search-in-place": ("plan", "--order", "search", "--in-place"),
     "storages": ("storages",),
 }
+# Run only if asked for, with two pools besides.
+SPILLING = {
+    "spill": ("plan", "--in-place", "--spill"),
+    "spill-search": ("plan", "--in-place", "--spill", "--order", "search"),
+}
 COLUMNS = (
     *("graph", "ops", "mode", "limit", "seconds", "processor", "allowed", "within"),
-    *("mib", "bytes_an_op", "status", "peak", "lower_bound", "method"),
+    *("mib", "bytes_an_op", "status", "peak", "lower_bound", "moved_bytes", "moved_bytes_bound"),
+    "method",
 )
+ANSWERS = COLUMNS[COLUMNS.index("status") :]
 
 
 def layers(count: int, reads: Callable[[int], list[int]], *, seed: int = 0) -> Graph:
@@ -181,7 +193,10 @@ print(time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_max
 
 def measure(path: Path, mode: str, seconds: float, *, processor: bool) -> dict[str, object]:
     """Time and memory of a run of one mode, and its answer."""
-    command, *options = MODES[mode]
+    command, *options = (MODES | SPILLING)[mode]
+    if mode in SPILLING:
+        live = to_problem(to_anf(cpplan.load(path))).live_bytes()
+        options += ["--pool", f"fast={int(live.max()) // 2}", "--pool", "slow,direct=true"]
     run = subprocess.run(
         [
             *(sys.executable, "-c", _CHILD, "processor" if processor else "clock"),
@@ -203,7 +218,7 @@ def measure(path: Path, mode: str, seconds: float, *, processor: bool) -> dict[s
         "allowed": allowed,
         "within": processor <= allowed,
         "mib": round(most / unit),
-        **{key: answer.get(key) for key in ("status", "peak", "lower_bound", "method")},
+        **{key: answer.get(key) for key in ANSWERS},
     }
 
 
@@ -213,7 +228,7 @@ def main() -> None:
     )
     parser.add_argument("--ops", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--graph", nargs="+", choices=GRAPHS, default=list(GRAPHS))
-    parser.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--mode", nargs="+", choices=MODES | SPILLING, default=list(MODES))
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--processor", action="store_true", help="limit processor time")
     options = parser.parse_args()
