@@ -171,7 +171,7 @@ class _Reach:
         return np.unpackbits(raw, count=self.ops, bitorder="little").astype(bool)
 
     def live_at(self, op: int, saved: int) -> _Live:
-        """What is live at an op in every order, and what it lacks in room if so much is saved."""
+        """Storages live at an op in every order, and their excess over the room with bytes saved."""
         problem, writer = self.problem, self.writer
         before, after = self._set(self.before[op]), self._set(self.after[op])
         spilled = np.where(writer >= 0, problem.spill_cost, 0)
