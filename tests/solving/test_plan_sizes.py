@@ -1,4 +1,4 @@
-"""Graphs planned for several sizes at once: by hand, at random, and run."""
+"""Graphs planned for several sizes at once, by hand, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,37 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.cases import examples
+from support.sized_graphs import ELEVEN, ONE, graph_of, growing, plan
 
 import cpplan
-from cpplan.io.sizes_json import format_sizes_json, sizes_from_dict, sizes_to_dict
+from cpplan.io.sizes_json import sizes_from_dict, sizes_to_dict
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.problem import Problem
 from cpplan.model.symbols import Symbols
-from cpplan.solving.sizes.sizes_plan import SizesPlan
-
-ONE, ELEVEN = {"n": 1}, {"n": 11}
-
-
-def graph_of(a: str, b: str, **dims) -> Graph:
-    """Two tensors that are live together, bytes as given."""
-    tensors = (
-        Tensor("a", shape=(a,), dtype="int8", kind="input"),
-        Tensor("b", shape=(b,), dtype="int8", kind="output"),
-    )
-    return Graph("pair", tensors, (Op("f", inputs=("a",), outputs=("b",)),), Symbols(dims))
-
-
-def growing() -> Graph:
-    """a has 100 or 1100 bytes at the sizes below, b 10 or 20."""
-    return graph_of("100*n", "n + 9", n=(1, None))
-
-
-def plan(graph, sizes, **options) -> SizesPlan:
-    return cpplan.plan_sizes(graph, sizes, deterministic=True, **options)
 
 
 def test_fastest_growing_tensor_lies_on_top():
@@ -236,65 +213,6 @@ def test_checks_without_values_take_all_sizes():
         cpplan.verify(graph, replace(found, peak=1121))
 
 
-def test_json_says_it_all(tmp_path):
-    found = plan(growing(), [ONE, ELEVEN], prefix_stable=True, capacities=[None, "2 KiB"])
-    path = tmp_path / "sizes.json"
-    found.save(path)
-    again = SizesPlan.load(path)
-    assert again == found
-    assert again.runtime is None
-    assert again.plan.at(n=5).peak == 520
-    assert format_sizes_json(again) == format_sizes_json(
-        plan(growing(), [ONE, ELEVEN], prefix_stable=True, capacities=[None, "2 KiB"])
-    )
-    found.save(path, clock=True)
-    assert SizesPlan.load(path).runtime == found.runtime
-    empty = plan(growing(), [ONE], capacities=[5])
-    assert sizes_from_dict(sizes_to_dict(empty)) == empty
-
-
-def changed(values, *path, to):
-    for key in path[:-1]:
-        values = values[key]
-    values[path[-1]] = to
-
-
-@pytest.mark.parametrize(
-    ("path", "to", "message"),
-    [
-        (("format",), "cpplan.plan", "not a plan for several sizes"),
-        (("version",), True, "version True"),
-        (("status",), "best", "status 'best'"),
-        (("sizes",), {}, "sizes must be a list"),
-        (("sizes",), [], "expected those that the plan is for"),
-        (("sizes", 0), 7, "size 0: expected an object"),
-        (("sizes", 0, "arena"), 119, "arena is 119 B, but the plan needs 120 B"),
-        (("sizes", 0, "arena"), None, "arena is None, which contradicts the plan"),
-        (("sizes", 0, "alone"), -1, "alone must be a count"),
-        (("sizes", 0, "price"), 1.0, "price is 1.0"),
-        (("sizes", 0, "values"), {"n": 2}, "arena is 120 B, but the plan needs 220 B"),
-        (("levels", 0, "value"), 1.5, "level 0: value"),
-        (("levels", 0, "name"), 1, "level 0: name"),
-        (("runtime",), "long", "runtime"),
-        (("plan", "symbols", "sizes"), [{"n": 12}], "above its bound 11"),
-        (("plan", "symbols", "sizes"), 1, "sizes must be a list"),
-    ],
-)
-def test_files_that_contradict_themselves_are_refused(path, to, message):
-    values = sizes_to_dict(plan(growing(), [ONE, ELEVEN], prefix_stable=True))
-    changed(values, *path, to=to)
-    with pytest.raises(InputError, match=message):
-        sizes_from_dict(values)
-
-
-@pytest.mark.parametrize("key", ["status", "levels", "sizes", "plan"])
-def test_files_that_lack_something_are_refused(key):
-    values = sizes_to_dict(plan(growing(), [ONE]))
-    del values[key]
-    with pytest.raises(InputError, match=f"{key} is missing"):
-        sizes_from_dict(values)
-
-
 @pytest.mark.parametrize(
     ("sizes", "options", "message"),
     [
@@ -346,118 +264,3 @@ def test_progress_says_the_largest_arena():
     events.clear()
     plan(growing(), [ONE, ELEVEN], progress=events.append, objective="ratio")
     assert {event.peak for event in events} == {None}
-
-
-EXTENTS = "1", "3", "n", "n + m", "2*n", "max(n - m, 0)", "6 - n", "m//2", "n*m"
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> Graph:
-    """Ops that read some of what is there, make one or two tensors, and views of these."""
-    known = {"t0": (draw(st.sampled_from(EXTENTS)),)}
-    tensors = [Tensor("t0", shape=known["t0"], dtype="int8", kind="input")]
-    ops = []
-    for k in range(draw(st.integers(1, 5))):
-        names = [t.name for t in tensors]
-        read = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
-        made, pairs = [], []
-        for _ in range(draw(st.integers(1, 2))):
-            kind = draw(st.sampled_from(["intermediate", "output"]))
-            shape = (draw(st.sampled_from(EXTENTS)),)
-            align = draw(st.sampled_from([1, 1, 4]))
-            name = f"t{len(tensors)}"
-            tensors.append(Tensor(name, shape=shape, dtype="int8", kind=kind, alignment=align))
-            made.append(name)
-            pairs += [(name, r) for r in read if known[r] == shape]
-            known[name] = shape
-            if draw(st.integers(0, 4)) == 0:
-                view = f"t{len(tensors)}"
-                tensors.append(Tensor(view, shape=shape, dtype="int8", view_of=(name, 0)))
-                known[view] = shape
-        ops.append(Op(f"op{k}", "op", tuple(read), tuple(made), in_place=tuple(pairs)))
-    return Graph("random", tuple(tensors), tuple(ops), Symbols({"n": (0, 6), "m": (0, None)}))
-
-
-POINTS = st.fixed_dictionaries({"n": st.integers(0, 6), "m": st.integers(0, 6)})
-
-
-@settings(max_examples=examples(20), derandomize=True)
-@given(
-    graphs(),
-    st.lists(POINTS, min_size=1, max_size=3, unique_by=lambda p: (p["n"], p["m"])),
-    POINTS,
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["given", "search"]),
-)
-def test_offsets_hold_at_every_size(graph, sizes, other, stable, in_place, order):
-    found = plan(graph, sizes, prefix_stable=stable, in_place=in_place, order=order)
-    assert found.status == "optimal"
-    cpplan.verify(graph, found.plan)
-    for size in found.sizes:
-        at = found.plan.at(size.values)
-        assert at.peak == size.arena
-        assert size.alone_bound <= size.alone <= size.arena
-        assert size.lower_bound <= size.arena <= found.plan.peak
-        assert cpplan.simulate(graph, found.plan, dims=size.values).arena_bytes == size.arena
-        concrete = graph.at(size.values)
-        assert at.plan_at.size.tolist() == [concrete.tensor[b].nbytes for b in at.plan_at.buffers]
-    assert sizes_from_dict(sizes_to_dict(found)) == found
-    concrete = graph.at(other)
-    within = all(other[name] <= max(size[name] for size in sizes) for name in other)
-    below = within and any(
-        all(
-            concrete.tensor[b].nbytes <= graph.at(size).tensor[b].nbytes for b in found.plan.buffers
-        )
-        for size in sizes
-    )
-    if below:
-        cpplan.verify(graph, found.plan, dims=other)
-        cpplan.simulate(graph, found.plan, dims=other)
-    else:
-        with pytest.raises(InputError, match=r"above its bound|not within any of the sizes"):
-            found.plan.at(other)
-
-
-def dynamic_model():
-    """Two dense layers of a batch of N, with its mean in between."""
-    onnx = pytest.importorskip("onnx")
-    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
-    rng = np.random.default_rng(0)
-    weights = [
-        onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
-        for name, shape in (("w", (8, 32)), ("v", (32, 4)))
-    ]
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["h"]),
-        helper.make_node("Relu", ["h"], ["r"]),
-        helper.make_node("ReduceMean", ["r"], ["mean"], axes=[0], keepdims=1),
-        helper.make_node("Sub", ["r", "mean"], ["q"]),
-        helper.make_node("MatMul", ["q", "v"], ["y1"]),
-        helper.make_node("MatMul", ["r", "v"], ["y2"]),
-        helper.make_node("Add", ["y1", "y2"], ["y"]),
-    ]
-    ends = [
-        [helper.make_tensor_value_info(name, floats, ["N", width])]
-        for name, width in (("x", 8), ("y", 4))
-    ]
-    graph = helper.make_graph(nodes, "layers", *ends, weights)
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-
-def test_a_dynamic_batch_is_run_at_every_size():
-    """r and q, of 128 N bytes each, are live with the mean of 128, and then with y1 of 16 N."""
-    model = dynamic_model()
-    graph = cpplan.load(model, dims={"N": (1, None)})
-    found = plan(graph, [{"N": 1}, {"N": 8}, {"N": 32}], prefix_stable=True)
-    assert found.status == "optimal"
-    assert [size.alone for size in found.sizes] == [256 + 128, 2048 + 128, 8192 + 512]
-    # One of r and q is on top of the other and y1, which have room for N = 32: 4096 + 512.
-    assert [size.arena for size in found.sizes] == [4608 + 128 * n for n in (1, 8, 32)]
-    for n, arena in ((1, 4736), (8, 5632), (32, 8704)):
-        done = cpplan.execute(model, found.plan, dims={"N": n})
-        assert done.arena_bytes == arena
-        alone = cpplan.execute(model, cpplan.solve(graph.at(N=n)), dims={"N": n})
-        assert np.array_equal(done.outputs["y"], alone.outputs["y"])
-    assert cpplan.execute(model, found.plan, dims={"N": 5}).arena_bytes == 4608 + 128 * 5

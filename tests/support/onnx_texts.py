@@ -12,6 +12,9 @@ from onnx import parser  # noqa: E402
 
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
+# z is zero: ``y`` is ``t`` with the other sign.
+CHAIN = "chain (float[4] x) => (float[4] z) { t = Exp(x) y = Neg(t) z = Add(t, y) }"
+
 
 def model(text: str, *, opset: int = 17) -> onnx.ModelProto:
     """The model of a text, with a header for its opset."""

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from support.onnx_texts import model
 
 import cpplan
 from cpplan.cli.main import main
@@ -138,3 +139,38 @@ def test_keys_of_other_tools_are_ignored(folder, recwarn):
     found = np.frombuffer(model.graph.initializer[0].raw_data, np.uint8)
     assert found.tolist() == list(range(WANTED))
     assert len(recwarn) == 0
+
+
+def test_weights_in_another_file_are_read(tmp_path: Path) -> None:
+    loaded = model("g (float[4] x) => (float[4] y) { y = Mul(x, w) }")
+    weight = onnx.numpy_helper.from_array(np.array([1, 2, 3, 4], np.float32), "w")
+    loaded.graph.initializer.append(weight)
+    path = tmp_path / "m.onnx"
+    onnx.save(loaded, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    plan = cpplan.solve(read_onnx(path))
+    done = cpplan.execute(path, plan, inputs={"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(done.outputs["y"], [1, 2, 3, 4])
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(InputError, match=r"m\.onnx: its weights cannot be read"):
+        cpplan.execute(path, plan)
+
+
+@pytest.mark.parametrize("location", ["../secret", "{outside}", "link"])
+def test_weights_outside_the_models_folder_are_refused(tmp_path, location):
+    outside, folder = tmp_path / "secret", tmp_path / "model"
+    folder.mkdir()
+    outside.write_bytes(bytes(16))
+    (folder / "link").symlink_to(outside)
+    weights = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=1)
+    weights.external_data.add(key="location", value=location.format(outside=outside))
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph(
+        [node], "g", [value("x", 1, [4])], [value("y", 1, [4])], initializer=[weights]
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    path = folder / "m.onnx"
+    onnx.save_model(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    plan = cpplan.solve(cpplan.load(path))
+    with pytest.raises(InputError, match=r"m\.onnx: its weights cannot be read"):
+        cpplan.execute(path, plan)

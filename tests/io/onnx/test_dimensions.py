@@ -1,0 +1,176 @@
+"""Dimensions of ONNX models: bound, suggested, and refused by name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+from support.onnx_texts import model, read, refusal
+
+import cpplan
+from cpplan.cli.options import parse_dims
+from cpplan.io.execution import execute
+from cpplan.model.errors import InputError
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
+from cpplan.io.onnx.reorder import reorder_onnx  # noqa: E402
+
+
+def test_a_bound_dimension_reaches_what_inference_would_lose() -> None:
+    graph = read(
+        """g (float[N,3,H,8] x, float[2,3,3,3] w) => (float[N,2,unknown,6] y)
+        { c = Conv(x, w) y = Relu(c) }""",
+        N=8,
+        H=10,
+    )
+    assert graph.tensor["c"].shape == graph.tensor["y"].shape == (8, 2, 8, 6)
+
+
+def test_a_stale_symbolic_shape_of_an_inner_tensor_is_found_again() -> None:
+    loaded = model("g (float[N] x) => (float[M] y) { t = Relu(x) y = Concat<axis=0>(t, t) }")
+    loaded.graph.value_info.append(
+        helper.make_tensor_value_info("t", TensorProto.FLOAT, ["something"])
+    )
+    graph = read_onnx(loaded, {"N": 5})
+    assert graph.tensor["t"].shape == (5,)
+    assert graph.tensor["y"].shape == (10,)
+
+
+def test_unbound_dimensions_are_named_at_once_with_options_that_bind_them() -> None:
+    text = "g (float[N,3,H] x, float[N,a] z) => (float[A,B,C] y) { y = Relu(x) }"
+    loaded = model(text)
+    loaded.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "my size"
+    message = refusal(loaded)
+    assert "dimensions 'N', 'H', 'my size' are unbound" in message
+    assert "--dim N=1 --dim H=64 --dim 'my size=64'" in message
+    assert "dims={'N': 1, 'H': 64, 'my size': 64}" in message
+    assert "--dim N=1..128" in message
+    assert "dimensions 'N', 'my size' are unbound" in refusal(loaded, H=5)
+
+
+@pytest.mark.parametrize(
+    ("body", "extent"),
+    [
+        ("y = Conv<kernel_shape = [100]>(x, w)", 128),
+        ("y = MaxPool<kernel_shape = [200]>(x)", 256),
+        ("y = MaxPool<kernel_shape = [40], dilations = [20]>(x)", 1024),
+        ("y = MaxPool<kernel_shape = [99999]>(x)", 64),
+    ],
+)
+def test_suggested_extents_have_room_for_windows(body: str, extent: int) -> None:
+    message = refusal(f"g (float[N,1,T] x, float[2,1,100] w) => (float[A,B,C] y) {{ {body} }}")
+    assert f"--dim N=1 --dim T={extent} (dims=" in message
+
+
+def test_the_options_of_the_error_line_bind_the_model() -> None:
+    loaded = model(
+        """g (float[N,T] x, int64 n) => (float[A] y, float[R,B] s)
+        <bool go = {1}, int64[1] one = {1}, int64[1] axis = {1}> {
+        z = Unsqueeze(x, one)
+        p = MaxPool<kernel_shape = [90], strides = [90]>(z)
+        q = Squeeze(p, axis)
+        y, s = Loop(n, go, q) <body = b (int64 i, bool c, float[] v) =>
+            (bool c, float[] w, float[] r) { w = Exp(v) r = Neg(w) }> }"""
+    )
+    loaded.graph.output[0].type.tensor_type.ClearField("shape")
+    loaded.graph.output[1].type.tensor_type.ClearField("shape")
+    loaded.graph.input[0].type.tensor_type.shape.dim[1].ClearField("dim_param")
+    line = re.search(r"e\.g\. (--dim .*?) \(dims=", refusal(loaded))
+    assert line is not None
+    dims = parse_dims(tuple(word for word in shlex.split(line[1]) if word != "--dim"))
+    assert dims == {"N": 1, "x[1]": 128, "Loop_3[turns]": 8}
+    graph = read_onnx(loaded, dims)  # type: ignore[arg-type]
+    inputs = {"n": np.array(8)}
+    execute(loaded, cpplan.solve(graph), dims=dims, inputs=inputs)  # type: ignore[arg-type]
+
+
+def test_a_window_larger_than_its_input_is_refused() -> None:
+    text = "g (float[1,1,T] x) => (float[A,B,C] y) { y = MaxPool<kernel_shape = [9]>(x) }"
+    message = refusal(text, T=8)
+    assert "op 'MaxPool_0' (MaxPool): its window of 9 along axis 2 does not fit into" in message
+    assert read(text, T=9).tensor["y"].shape == (1, 1, 1)
+    branch = """g (bool c, float[1,1,T] x) => (float[A,B,C] y) { y = If (c) <
+        then_branch = t () => (float[D,E,F] p) { p = MaxPool<kernel_shape = [9]>(x) },
+        else_branch = e () => (float[G,H,I] q) { q = Relu(x) }> }"""
+    read(branch, T=8)  # whether it ever slides is only known at run time
+
+
+@pytest.mark.parametrize("stored", [None, -1, "?"])
+def test_axes_without_a_name_are_bound_by_input_and_axis(stored: object) -> None:
+    loaded = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    for value in (*loaded.graph.input, *loaded.graph.output):
+        dim = value.type.tensor_type.shape.dim[1]
+        dim.ClearField("dim_value")
+        if isinstance(stored, int):
+            dim.dim_value = stored
+        elif stored is not None:
+            dim.dim_param = str(stored)
+    assert "--dim 'x[1]=64'" in refusal(loaded)
+    graph = read_onnx(loaded, {"x[1]": 3})
+    assert graph.tensor["y"].shape == (2, 3)
+    symbolic = cpplan.load(loaded, dims={"x[1]": (1, 5)})
+    assert symbolic.symbols is not None
+    assert str(symbolic.symbols.shapes["y"][1]) == "`x[1]`"
+    written = reorder_onnx(loaded, ["Relu_0"], {"x[1]": 3})
+    assert written.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 3
+
+
+def test_an_axis_stored_as_zero_can_be_bound() -> None:
+    loaded = model("g (float[0,3] x) => (float[M,3] y) { y = Relu(x) }")
+    assert read_onnx(loaded).tensor["y"].shape == (0, 3)
+    assert read_onnx(loaded, {"x[0]": 2}).tensor["y"].shape == (2, 3)
+
+
+def test_an_input_of_one_integer_can_be_given_its_value() -> None:
+    """The rate decides which branch runs; the other has no room for its window."""
+    loaded = model(
+        """g (float[1,1,8] x, int64 rate) => (float[A,B,C] y) <int64 high = {16}> {
+        fast = Equal(rate, high)
+        y = If (fast) <
+            then_branch = t () => (float[D,E,F] p) { p = MaxPool<kernel_shape = [9]>(x) },
+            else_branch = e () => (float[G,H,I] q) { q = MaxPool<kernel_shape = [3]>(x) }> }"""
+    )
+    graph = read_onnx(loaded, {"rate": 8})
+    assert [op.kind for op in graph.ops] == ["MaxPool"]
+    assert graph.tensor["y"].shape == (1, 1, 6)
+    execute(loaded, cpplan.solve(graph), dims={"rate": 8})
+    with pytest.raises(InputError, match="its window of 9"):
+        read_onnx(loaded, {"rate": 16})
+
+
+def test_names_that_outputs_repeat_are_labels() -> None:
+    """Exporters call a row of scores by the batch's name; runtimes do not mind."""
+    text = "g (float[N,3] x) => (float[N] y) <int64[1] axis = {0}> { y = ReduceSum<keepdims=0>"
+    graph = read(text + "(x, axis) }", N=1)
+    assert graph.tensor["y"].shape == (3,)
+
+
+def test_a_dimension_that_the_model_lacks_is_refused_with_those_it_has() -> None:
+    text = "g (float[N,S] x) => (float[N,S] y) { y = Relu(x) }"
+    assert "no symbolic dimension 'B': it has N, S" in refusal(text, N=1, S=2, B=3)
+    fixed = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    assert "no symbolic dimension 'B': it has none" in refusal(fixed, B=3)
+
+
+@pytest.mark.parametrize("extent", [-1, 2.5, True, "8"])
+def test_an_extent_that_is_no_count_is_refused(extent: object) -> None:
+    loaded = model("g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    with pytest.raises(InputError, match="dimension 'N' must be a non-negative integer"):
+        read_onnx(loaded, {"N": extent})  # type: ignore[dict-item]
+
+
+def test_an_input_without_a_shape_is_named() -> None:
+    loaded = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    loaded.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(InputError, match="input 'x' has no shape"):
+        read_onnx(loaded)
+
+
+def test_a_shape_that_depends_on_values_names_tensor_and_op() -> None:
+    message = refusal("g (float[4] x) => (int64[1,K] y) { t = Relu(x) y = NonZero(t) }")
+    assert "tensor 'y' written by op 'NonZero_1' has an unknown shape" in message
