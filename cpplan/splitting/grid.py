@@ -1,9 +1,11 @@
 """Positions along which the ops of a region run one after another: on a line, or row by row.
 
-On a line there is one step of an op a position of its axis. Row by row, there are two axes: the
-steps are those of the first, and within each of them the strips of the second, one after another.
-Tensors are made and freed in the same order, so that what is there of one is an interval of its
-positions row by row, and halos are kept along both axes.
+On a line there is one step of an op a position of its axis. Row by row, there are two axes: a group
+of an op's rows are those that one step of the last op needs and none before it did, and within each
+group the strips of the second axis run one after another. So two rows that a stride takes at once
+are made strip by strip together, and halos are kept along both axes. What is there of a tensor is
+what is made, counted in the order of its writer's groups, less what is freed, counted in that of
+its readers'.
 """
 
 from __future__ import annotations
@@ -64,43 +66,99 @@ class Line:
 
 
 class Rows:
-    """Two axes of each op, the strips of the second one after another at each step of the first.
+    """Two axes of each op: groups of steps along the first, in each the strips of the second.
 
     Parameters
     ----------
     first, second
         Both lines.
-    strips
-        Steps of each op along its second axis in each strip, shape ``(ops, strips, 2)``. Only
-        where they end counts: each begins where the one before ends.
-    extent
-        Gives the positions of a storage along the second axis.
+    groups, strips
+        Steps of each op along its first axis in each group, and along its second in each strip,
+        shape ``(ops, count, 2)``. Only where they end counts: each begins where the one before
+        ends, and one without any steps is left out.
+    shape
+        Gives the positions of a storage along both axes.
+    writer
+        Gives the op that writes a storage and the name of what it writes, if one does.
     """
 
-    def __init__(self, first: Line, second: Line, strips: Ints, extent: Callable[[int], int]):
-        self._first, self._second, self._extent = first, second, extent
-        self.ends = strips[:, :, 1]
-        self.starts = np.hstack([np.zeros((len(strips), 1), np.int64), self.ends[:, :-1]])
+    def __init__(
+        self,
+        first: Line,
+        second: Line,
+        groups: Ints,
+        strips: Ints,
+        *,
+        shape: Callable[[int], tuple[int, int]],
+        writer: Callable[[int], tuple[int, str] | None],
+    ):
+        self._first, self._second = first, second
+        self._shape, self._writer = shape, writer
+        self._rows = [_Parts.up_to(steps[:, 1]) for steps in groups]
+        self._columns = [_Parts.up_to(steps[:, 1]) for steps in strips]
 
     @property
     def is_whole(self) -> bool:
-        """True if every op has both axes, and something to do in every strip."""
-        alone = any(axis is None or axis.accumulates for axis in self._first.axes)
-        return not alone and bool(np.all(self.starts < self.ends))
+        """True if every op has both axes."""
+        return not any(axis is None or axis.accumulates for axis in self._first.axes)
 
     def steps(self, k: int) -> int:
-        """Steps of an op."""
-        return self._first.steps(k) * len(self.ends[k])
+        """Steps of an op: strips of all groups."""
+        return len(self._rows[k].ends) * len(self._columns[k].ends)
+
+    def intervals(self, k: int, step: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Steps along the first and along the second axis of an op, in one of its strips."""
+        rows, columns = self._rows[k], self._columns[k]
+        group, strip = divmod(step, len(columns.ends))
+        return rows.interval(group), columns.interval(strip)
 
     def table(self, k: int, name: str, storage: int) -> Table | None:
-        """Positions of a storage that an op needs; ``None`` if it needs all at every step."""
+        """Positions of a storage that an op needs; ``None`` if it needs all at every step.
+
+        Those before the first one needed are counted as they are freed, those up to the last one
+        needed as they are made.
+        """
         rows = self._first.table(k, name, storage)
         columns = self._second.table(k, name, storage)
         if rows is None or columns is None:
             return None
-        width = self._extent(storage)
-        begin, end = columns.low[self.starts[k]], columns.high[self.ends[k] - 1]
-        low = np.maximum(rows.low[:, None] * width + begin, 0).ravel()
-        high = np.maximum((rows.high[:, None] - 1) * width + end, 0).ravel()
-        low = np.minimum.accumulate(low[::-1])[::-1]
-        return Table((k, name, storage), low, np.maximum.accumulate(high))
+        height, width = self._shape(storage)
+        groups, strips = self._rows[k], self._columns[k]
+        begin, end = columns.low[strips.starts], columns.high[strips.ends - 1]
+        free = np.append(rows.low[groups.starts], height)
+        low = free[:-1, None] * width + np.diff(free)[:, None] * begin
+        made = self._made_rows(storage)
+        last = np.searchsorted(made.ends, rows.high[groups.ends - 1])
+        before = made.starts[last]
+        high = before[:, None] * width + (made.ends[last] - before)[:, None] * end
+        return Table(
+            (k, name, storage),
+            np.minimum.accumulate(low.ravel()[::-1])[::-1],
+            np.maximum.accumulate(high.ravel()),
+        )
+
+    def _made_rows(self, storage: int) -> _Parts:
+        """Positions along the first axis that each group of the writer's steps makes."""
+        found = self._writer(storage)
+        rows = None if found is None else self._first.table(*found, storage)
+        ends = np.zeros(0, np.int64)
+        if found is not None and rows is not None:
+            ends = rows.high[self._rows[found[0]].ends - 1]
+        return _Parts.up_to(np.append(ends, self._shape(storage)[0]))
+
+
+class _Parts(NamedTuple):
+    """Parts of an interval from 0, one after another: where each of them begins and ends."""
+
+    starts: Ints
+    ends: Ints
+
+    @classmethod
+    def up_to(cls, ends: Ints) -> _Parts:
+        """Parts that end there, without empty ones."""
+        found = np.unique(ends[ends > 0])
+        return cls(np.append(0, found[:-1]), found)
+
+    def interval(self, number: int) -> tuple[int, int]:
+        """Begin and end of a part."""
+        return int(self.starts[number]), int(self.ends[number])

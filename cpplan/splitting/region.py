@@ -212,7 +212,7 @@ class Region:
         if strips is None:
             return None
         if style.both:
-            return self._tiled(inner, outer, strips, runs)
+            return self._tiled(style, inner, outer, strips, runs)
         if style.inner not in self._cascades:
             self._cascades[style.inner] = _Cascade(self, self._line(inner), inner)
         return self._cascades[style.inner].run(style, strips, runs)
@@ -235,31 +235,48 @@ class Region:
         return Line(self.problem, family.axes, lambda *place: self.window(family, *place))
 
     def _tiled(
-        self, inner: Family, outer: Family | None, strips: Strips, runs: list[Run] | None
+        self,
+        style: Style,
+        inner: Family,
+        outer: Family | None,
+        strips: Strips,
+        runs: list[Run] | None,
     ) -> Estimate | None:
         """The estimate with halos kept both ways, or ``None`` if some op has not both axes."""
-        if outer is None or strips.steps is None:
+        along = inner.axes[-1]
+        if outer is None or strips.steps is None or along is None:
+            return None
+        groups = self.strips(style.inner, along.extent)
+        if groups is None or groups.steps is None:
             return None
         rows = Rows(
             self._line(inner),
             self._line(outer),
+            groups.steps,
             strips.steps,
-            lambda storage: self.positions(outer, self.local[storage]),
-        )
+            shape=lambda m: (
+                self.positions(inner, self.local[m]), self.positions(outer, self.local[m])
+            ),
+            writer=self._written,
+        )  # fmt: skip
         if not rows.is_whole:
             return None
         found: list[Run] | None = None if runs is None else []
         one = self.strips(None, 1)
         assert one is not None
         estimate = _Cascade(self, rows, inner, outer).run(Style(), one, found)
-        count = strips.steps.shape[1]
         for step, _, flat in found or ():
             assert flat is not None
-            row, strip = divmod(flat[0], count)
-            k = step - self.start
-            columns = int(rows.starts[k, strip]), int(rows.ends[k, strip])
-            runs.append(Run(step, columns, (row, row + 1)))  # type: ignore[union-attr]
+            row, column = rows.intervals(step - self.start, flat[0])
+            runs.append(Run(step, column, row))  # type: ignore[union-attr]
         return estimate
+
+    def _written(self, storage: int) -> tuple[int, str] | None:
+        """The op of the region that writes a storage, and the name of what it writes there."""
+        k = self.writers[self.local[storage]]
+        names = self.ops[k].outputs if k >= 0 else ()
+        found = [name for name in names if self.problem.storage(name) == storage]
+        return (k, found[0]) if found else None
 
     def positions(self, family: Family, m: int) -> int:
         """Positions of a storage along the axes of a family; 1 if they do not cut it."""

@@ -312,6 +312,21 @@ def test_tiles_keep_their_halos_both_ways() -> None:
     assert sorted(tiled.axes) == ["columns", "rows"]
 
 
+def test_tiles_make_the_rows_that_a_stride_takes_at_once_together() -> None:
+    net = Network()
+    x = net.image(16, 16, 1)
+    net.conv(net.conv(x, 8, taps=1), 1, stride=2)
+    graph = net.graph()
+    plan = cpplan.solve(
+        graph, split=True, inputs="outside", outputs="outside", time_limit=10, deterministic=True
+    )
+    check(graph, plan)
+    assert plan.cost == plan.base_cost
+    # Of rows of 128 B, one is kept for the next two, which are made tile by tile.
+    assert plan.peak is not None
+    assert plan.peak < 2 * 128
+
+
 @pytest.mark.slow
 def test_pieces_may_run_again() -> None:
     net = Network()
