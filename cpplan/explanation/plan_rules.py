@@ -38,7 +38,8 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
             "cpplan.load reads a model"
         )
     if plan.pieces and not isinstance(source, Problem):
-        plan, source = as_pieces(plan, source)
+        plan, pieces = as_pieces(plan, source)
+        source = pieces.graph
     plan, bound_source = _at_bounds(plan, source)
     pools = None if plan.pools == (Pool(),) else tuple(plan.pools)
     if not isinstance(bound_source, Problem):

@@ -151,7 +151,7 @@ def _is_followed_by_bands(cuts: TensorCuts, other: str, op: Op) -> bool:
     return cut and reads_from(cuts.graph, op, cuts.graph.op[other])
 
 
-def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, Graph]:
+def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, PieceGraph]:
     """The plan as one of its graph of pieces, in which every op runs whole, and that graph.
 
     Its bound holds there, too.
@@ -163,8 +163,8 @@ def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, Graph]:
     """
     graph = source.graph if isinstance(source, Program) else source
     with located("the plan is for another model"):
-        graph = split_graph(graph, plan.pieces).graph
-    return replace(plan, pieces=(), copied_bytes=None), graph
+        pieces = split_graph(graph, plan.pieces)
+    return replace(plan, pieces=(), copied_bytes=None), pieces
 
 
 def reads_from(graph: Graph, op: Op, other: Op) -> bool:

@@ -13,6 +13,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.version import __version__
 from cpplan.program.anf import Program, to_anf
+from cpplan.report.html.cascade_data import cascades
 from cpplan.splitting.piece_graph import as_pieces
 
 if TYPE_CHECKING:
@@ -38,13 +39,17 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
 
     head = plan_head(plan, clock=True)
     del head["buffers"]
-    whole, unsplit = plan, source
+    whole, unsplit, pieces = plan, source, None
     if plan.pieces and isinstance(source, (Graph, Program)):
-        plan, source = as_pieces(plan, source)
+        plan, pieces = as_pieces(plan, source)
+        source = pieces.graph
     graph = source.graph if isinstance(source, Program) else source
     graph = graph if isinstance(graph, Graph) else None
     if graph is not None:
         check_model(plan, graph)
+    found = None
+    if pieces is not None and isinstance(unsplit, (Graph, Program)):
+        found = cascades(plan, unsplit if isinstance(unsplit, Graph) else unsplit.graph, pieces)
     problem = None if source is None else as_problem(source, plan.residency)
     return {
         "cpplan": __version__,
@@ -63,6 +68,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
         "starts": _starts(plan, graph),
         "given": _given_order(plan, problem, source),
         "symbols": _symbols(plan),
+        "cascades": found,
         "rules": None if unsplit is None else _rules(whole, unsplit),
     }
 

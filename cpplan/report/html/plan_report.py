@@ -37,6 +37,7 @@ SCRIPTS = (
     "selection.js",
     "search.js",
     "tensors.js",
+    "cascades.js",
     "orders.js",
     "lists.js",
     "summary.js",
@@ -67,7 +68,8 @@ def plan_report(
     """The report of a plan as self-contained HTML, which makes no network request.
 
     A map of the arena over the steps, the live bytes, the tensors live at any step, the buffers
-    that rest on one another, the order before and after, and the history of the search.
+    that rest on one another, the cascades of ops in pieces, the order before and after, and the
+    history of the search.
 
     Parameters
     ----------

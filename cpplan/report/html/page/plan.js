@@ -72,7 +72,7 @@ function start() {
   byId("zoom-peak").addEventListener("click", () => lookAt(model.fullest));
 
   showSummary(model);
-  drawings.push(showOrder(model), showHistory(model));
+  drawings.push(showCascades(model), showOrder(model), showHistory(model));
   showSymbols(model);
   showRules(model);
   offerDownloads(model);
