@@ -1,0 +1,217 @@
+"""Choices of alias candidates for several pools: each is packed, and the best one is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.aliasing.alias_candidates import AliasCandidate
+from cpplan.aliasing.alias_sets import form_alias_sets
+from cpplan.aliasing.bounds import NAME as SHARED
+from cpplan.aliasing.merged import merge_alias_sets
+from cpplan.aliasing.solve import SharingSearch
+from cpplan.aliasing.tuning import active
+from cpplan.model.plan import RelationKind, Status
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.pools.bounds import bound_levels, excess_bound
+from cpplan.packing.pools.objective import Level, levels_value
+from cpplan.packing.pools.solve import PooledPacking
+from cpplan.program.anf import Program
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.access_trace import replay
+from cpplan.verification.never_shared import never_shared
+
+
+class Choice(NamedTuple):
+    """A choice of candidates: those left out, those in force, and the packing."""
+
+    skip: frozenset[AliasCandidate]
+    candidates: Sequence[AliasCandidate]
+    packing: PooledPacking
+
+    @property
+    def done(self) -> bool:
+        """True if no other choice can be better."""
+        return self.packing.status in ("optimal", "infeasible")
+
+    def value(self) -> tuple[int | float, ...]:
+        """Objective of the packing; infinite if there is none."""
+        return self.packing.objective_value or (math.inf,)
+
+
+class Choices:
+    """Choices of alias candidates of a program, each packed over all its pools.
+
+    Parameters
+    ----------
+    packing
+        Packs a problem of alias sets; the second argument is the set of each buffer.
+    """
+
+    def __init__(
+        self,
+        source: Program,
+        problem: Problem,
+        residency: Residency,
+        sharing: frozenset[RelationKind],
+        levels: Sequence[Level],
+        packing: Callable[[Problem, Ints, Deadline], PooledPacking],
+    ):
+        self._source, self._problem, self._residency = source, problem, residency
+        self._sharing, self._levels, self._packing = sharing, levels, packing
+        self._sets = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
+        self._apart = never_shared(problem, sharing, *replay(source, residency))
+
+    def search(self, budget: Budget) -> Choice:
+        """The best of some choices, and of those that leave out one more candidate at a time."""
+        deadline, share = budget.deadline, active().pools_choice_share
+        first, *others = _left_out(self._problem, self._sets.candidates)
+        best = self._choose(first, deadline.share(share))
+        if not (best.done or deadline.expired()):
+            together = self._in_first_pool(budget, deadline.share(share))
+            best = best if together is None else min(best, together, key=Choice.value)
+        for skip in others:
+            if not (best.done or deadline.expired()):
+                best = min(best, self._choose(skip, deadline.share(share)), key=Choice.value)
+        return self._leave_out(best, deadline)
+
+    def all_shared(self, deadline: Deadline) -> Choice:
+        """The packing with all candidates in force that go together."""
+        return self._choose(frozenset(), deadline)
+
+    def _choose(self, skip: frozenset[AliasCandidate], deadline: Deadline) -> Choice:
+        """The packing with candidates in force that go together, without those to skip."""
+        alias_sets = form_alias_sets(self._sets.candidates, self._sets.rules, skip)
+        merged = merge_alias_sets(self._problem, alias_sets)
+        packed = self._packing(merged.problem, merged.row, deadline)
+        if packed.offset is not None and packed.pool is not None:
+            pool, offset = packed.pool[merged.row], merged.spread(packed.offset)
+            value = levels_value(self._problem, self._levels, pool, offset)
+            packed = replace(packed, pool=pool, offset=offset, objective_value=value)
+        return Choice(skip, alias_sets.candidates, self._bounded(packed))
+
+    def _in_first_pool(self, budget: Budget, slot: Deadline) -> Choice | None:
+        """The choice found with all buffers in the first pool, or ``None`` if it is too small."""
+        problem = self._problem
+        everyone = np.arange(len(problem))
+        capacity = problem.pools[0].capacity
+        if any(problem.candidates_of(row)[0] for row in everyone.tolist()):
+            return None
+        alone = SharingSearch(
+            self._source,
+            problem.in_pool(0, everyone),
+            self._residency,
+            kinds=self._sharing,
+            limit=capacity,
+            seed=budget.seed,
+        )
+        try:
+            alone.run(budget.until(slot))
+        except KeyboardInterrupt:
+            budget.deadline.cancel()
+        if capacity is not None and alone.best.peak > capacity:
+            return None
+        pool, offset = np.zeros(len(problem), np.int64), alone.best.offsets
+        value = levels_value(problem, self._levels, pool, offset)
+        name = alone.best.incumbent.found_by
+        packed = self._bounded(PooledPacking("feasible", pool, offset, value, (), name, ()))
+        return Choice(alone.best.skip, alone.best.alias_sets.candidates, packed)
+
+    def _leave_out(self, best: Choice, deadline: Deadline) -> Choice:
+        """Leave out candidates of buffers that cost less in another pool, one at a time."""
+        row = {name: k for k, name in enumerate(self._problem.names)}
+        tried: set[AliasCandidate] = set()
+        while not (best.done or deadline.expired() or best.packing.pool is None):
+            dear = _dear(self._problem, self._levels, best.packing.pool)
+            left = (k for k in best.candidates if dear[row[k.inner]] or dear[row[k.outer]])
+            candidate = next((candidate for candidate in left if candidate not in tried), None)
+            if candidate is None:
+                break
+            tried.add(candidate)
+            slot = deadline.share(active().pools_move_share)
+            best = min(best, self._choose(best.skip | {candidate}, slot), key=Choice.value)
+        return best
+
+    def _bounded(self, packing: PooledPacking) -> PooledPacking:
+        return _with_bound(packing, self._apart, self._levels, self._sets.bound.value)
+
+
+def _dear(problem: Problem, levels: Sequence[Level], pool: Ints) -> NDArray[np.bool_]:
+    """Mask of the buffers that cost less in another of their pools."""
+    rows = np.arange(len(problem))
+    dear = np.zeros(len(problem), bool)
+    for level in levels:
+        least = [level.access[k, list(problem.candidates_of(k))].min() for k in rows.tolist()]
+        dear |= level.access[rows, pool] > np.array(least, np.int64)
+    return dear
+
+
+def _left_out(
+    problem: Problem, candidates: Sequence[AliasCandidate]
+) -> list[frozenset[AliasCandidate]]:
+    """Sets of candidates to leave out, each tried once.
+
+    None; those between a storage that fits into its first pool and one that does not; all
+    placements; all in place; all.
+    """
+    row = {name: k for k, name in enumerate(problem.names)}
+
+    def fits(name: str) -> bool:
+        capacity = problem.pools[problem.candidates_of(row[name])[0]].capacity
+        return capacity is None or bool(problem.size[row[name]] <= capacity)
+
+    in_place = frozenset(candidate for candidate in candidates if candidate.in_place)
+    dragging = frozenset(
+        candidate for candidate in candidates if fits(candidate.outer) != fits(candidate.inner)
+    )
+    everything = frozenset(candidates)
+    return list(dict.fromkeys((frozenset(), dragging, everything - in_place, in_place, everything)))
+
+
+def _on_every_grid(problem: Problem) -> Problem:
+    """The problem with buffers aligned for all their pools, so that a place in a set suits each."""
+    grids = [
+        math.lcm(int(own), *(problem.pools[k].alignment for k in problem.candidates_of(row)))
+        for row, own in enumerate(problem.alignment)
+    ]
+    return replace(problem, alignment=np.array(grids, np.int64))
+
+
+def _with_bound(
+    packing: PooledPacking, apart: Problem, levels: Sequence[Level], floor: int
+) -> PooledPacking:
+    """The packing with a bound that holds whatever is shared."""
+    value = packing.objective_value
+    if packing.offset is None:
+        # Buffers that do not fit with these candidates may fit with others.
+        status, message = _shortfall(packing, apart, floor)
+        return replace(
+            packing, status=status, objective_bound=(), bound_by=(SHARED,), message=message
+        )
+    bound, _ = bound_levels(apart, levels, value, floor)
+    proved: Status = "optimal" if value == bound else "feasible"
+    return replace(packing, status=proved, objective_bound=bound, bound_by=(SHARED,))
+
+
+def _shortfall(packing: PooledPacking, apart: Problem, floor: int) -> tuple[Status, str]:
+    """Status and message if no layout was found: infeasible if none exists whatever is shared."""
+    limits = [pool.capacity for pool in apart.pools]
+    room = sum(limit for limit in limits if limit is not None)
+    if None not in limits and floor > room:
+        missing = f"{floor} B are needed whatever is shared, and the pools hold {room} B"
+        return "infeasible", f"does not fit: {floor - room} B are missing: {missing}"
+    excess = excess_bound(apart)
+    if excess.value:
+        missing = f"{excess.value} B are missing whatever is shared ({excess.name})"
+        return "infeasible", f"does not fit: {missing}"
+    return "unknown", (
+        "no plan within the capacities was found in time. Of the last choice of what to share, in "
+        f"which a buffer stands for all that share its bytes: {packing.message}"
+    )
