@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -78,18 +79,8 @@ def compare(
     import json
     from dataclasses import asdict
 
-    from cpplan.comparison.baselines import compare_rows
-    from cpplan.comparison.remat_comparison import compare_remat_rows
     from cpplan.comparison.rivals.answer_files import read_answers
-    from cpplan.comparison.spill_comparison import compare_spill_rows
-    from cpplan.comparison.split_comparison import compare_split_rows
     from cpplan.io import load
-    from cpplan.report.tables import (
-        format_comparison,
-        format_remat_comparison,
-        format_spill_comparison,
-        format_split_comparison,
-    )
     from cpplan.runtime.atomic import write_text
 
     if remat + spill + split > 1:
@@ -111,27 +102,54 @@ def compare(
     )
     with naming(model):
         if remat:
-            found = compare_remat_rows(source, memory_limit=memory_limit, **options)
-            table, rows = format_remat_comparison(found), [asdict(row) for row in found]
+            table, rows = _compare_remat(source, memory_limit=memory_limit, **options)
         elif spill:
-            placers = _placers()
-            moved = compare_spill_rows(source, placers=placers, **options)  # type: ignore[arg-type]
-            table, rows = format_spill_comparison(moved), [asdict(row) for row in moved]
+            table, rows = _compare_spill(source, **options)
         elif split:
             if cost_limit is not None:
                 options["cost_limit"] = cost_limit
-            cut = compare_split_rows(source, **options)  # type: ignore[arg-type]
-            table, rows = format_split_comparison(cut), [asdict(row) for row in cut]
+            table, rows = _compare_split(source, **options)
         else:
-            packed = compare_rows(source, answers=answers, **options)
-            table, rows = format_comparison(packed), [asdict(row) for row in packed]
+            table, rows = _compare_packing(source, answers=answers, **options)
     if json_path is not None:
-        text = json.dumps(rows, indent=1) + "\n"
+        text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
         if json_path == "-":
             print_out(text)
             return
         write_text(json_path, text)
     print_out(table)
+
+
+def _compare_packing(source: Any, **options: Any) -> tuple[str, Sequence[Any]]:
+    from cpplan.comparison.baselines import compare_rows
+    from cpplan.report.tables import format_comparison
+
+    rows = compare_rows(source, **options)
+    return format_comparison(rows), rows
+
+
+def _compare_remat(source: Any, **options: Any) -> tuple[str, Sequence[Any]]:
+    from cpplan.comparison.remat_comparison import compare_remat_rows
+    from cpplan.report.tables import format_remat_comparison
+
+    rows = compare_remat_rows(source, **options)
+    return format_remat_comparison(rows), rows
+
+
+def _compare_spill(source: Any, **options: Any) -> tuple[str, Sequence[Any]]:
+    from cpplan.comparison.spill_comparison import compare_spill_rows
+    from cpplan.report.tables import format_spill_comparison
+
+    rows = compare_spill_rows(source, placers=_placers(), **options)
+    return format_spill_comparison(rows), rows
+
+
+def _compare_split(source: Any, **options: Any) -> tuple[str, Sequence[Any]]:
+    from cpplan.comparison.split_comparison import compare_split_rows
+    from cpplan.report.tables import format_split_comparison
+
+    rows = compare_split_rows(source, **options)
+    return format_split_comparison(rows), rows
 
 
 def _placers() -> dict[str, Any]:
