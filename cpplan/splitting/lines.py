@@ -15,14 +15,13 @@ interval. A line that a view has no axis for is not cut within the interval show
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op
 from cpplan.model.tensor import Tensor
+from cpplan.splitting.view_lines import add_view_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def find_lines(graph: Graph) -> Lines:
             found.grain[root] = dict.fromkeys(range(len(shape)), 1)
             found.shown[root] = {k: (0, extent) for k, extent in enumerate(shape)}
         else:
-            _add_views(graph, root, tensors, found)
+            add_view_lines(graph, root, tensors, found)
     return found
 
 
@@ -162,138 +161,3 @@ def _has_whole_elements(tensor: Tensor) -> bool:
 
 def _leaves_out(tensor: Tensor, nbytes: int) -> bool:
     return tensor.view_of is not None and tensor.nbytes > nbytes
-
-
-def _add_views(graph: Graph, root: str, tensors: list[Tensor], found: Lines) -> None:
-    """Lines of a storage with views, if there are any."""
-    names = {tensor.name for tensor in tensors}
-    makers: dict[str, tuple[Op, str]] = {}
-    boxes: dict[str, list[tuple[int, int]]] = {}
-    for tensor in tensors:
-        box = shown_box(graph, tensor)
-        if box is None:
-            return
-        boxes[tensor.name] = box
-        if tensor.name == root:
-            continue
-        op = graph.producer.get(tensor.name)
-        read = [] if op is None else [name for name in dict.fromkeys(op.inputs) if name in names]
-        if op is None or len(read) != 1:
-            return
-        makers[tensor.name] = op, read[0]
-    shape = graph.tensor[root].shape or ()
-    places: dict[str, dict[int, int]] = {root: {k: k for k in range(len(shape))}}
-    # Positions of a unit.
-    width = dict.fromkeys(range(len(shape)), 1)
-    via: dict[str, dict[int, str]] = {}
-    while len(places) < len(tensors):
-        name = next((n for n, (_, s) in makers.items() if n not in places and s in places), None)
-        if name is None:
-            return
-        op, source = makers[name]
-        # Line -> axis of the view, and the axis of the op.
-        places[name], via[name] = {}, {}
-        line_at = {own: line for line, own in places[source].items()}
-        for tiling in _tilings(graph, op, source, name):
-            line = line_at.get(tiling.read)
-            taken = line in places[name] or tiling.made in places[name].values()
-            if line is None or taken:
-                continue
-            low, high = boxes[source][line]
-            extent = (graph.tensor[source].shape or ())[tiling.read]
-            shown = [low + end * (high - low) // extent for end in (tiling.low, tiling.high)]
-            step, rest = divmod(shown[1] - shown[0], tiling.steps)
-            if tuple(shown) == boxes[name][line] and not rest:
-                places[name][line], via[name][line] = tiling.made, tiling.axis
-                width[line] = math.lcm(width[line], step)
-    common = []
-    for line, extent in enumerate(shape):
-        for name, (low, high) in ((name, box[line]) for name, box in boxes.items()):
-            if line in places[name]:
-                continue
-            # Not cut within what a view without an axis for it shows.
-            length = high - low
-            width[line] = math.lcm(width[line], length if low % length == 0 else extent)
-        ends = {end for name, box in boxes.items() if line in places[name] for end in box[line]}
-        if width[line] < extent and not any(end % width[line] for end in (extent, *ends)):
-            common.append(line)
-    if not common:
-        return
-    for tensor in tensors:
-        own, box = tensor.shape or (), boxes[tensor.name]
-        at = {j: k for k, j in places[tensor.name].items() if k in common}
-        found.shown[tensor.name] = {
-            k: (box[k][0] // width[k], -(-box[k][1] // width[k])) for k in common
-        }
-        found.line[tensor.name] = at
-        found.grain[tensor.name] = {
-            j: own[j] * width[k] // (box[k][1] - box[k][0]) for j, k in at.items()
-        }
-    for name, (_, source) in makers.items():
-        found.source[name] = source
-        found.links[name] = frozenset(via[name][k] for k in common if k in via[name])
-
-
-def shown_box(graph: Graph, tensor: Tensor) -> list[tuple[int, int]] | None:
-    """Interval of each axis of its storage that a tensor shows; ``None`` if it is no such part.
-
-    From its first byte to its last, if these are the corners of a part that has room for it.
-    """
-    root, start = graph.root[tensor.name]
-    whole = graph.tensor[root]
-    shape, own = whole.shape or (), tensor.shape or ()
-    if start == 0 and tensor.nbytes == whole.nbytes:
-        return [(0, extent) for extent in shape]
-    width = whole.nbytes // math.prod(shape)
-    first, last = divmod(start, width), divmod(start + tensor.nbytes, width)
-    if first[1] or last[1]:
-        return None
-    low, high = first[0], last[0] - 1
-    box: list[tuple[int, int]] = []
-    for extent in reversed(shape):
-        (low, one), (high, other) = divmod(low, extent), divmod(high, extent)
-        box.append((one, other + 1))
-    volume = math.prod(end - begin for begin, end in box)
-    room = all(begin < end for begin, end in box) and volume >= math.prod(own)
-    return box[::-1] if room else None
-
-
-class _Tiling(NamedTuple):
-    """Steps of an op's axis that read positions ``[low, high)`` and write all of a view."""
-
-    axis: str
-    read: int
-    made: int
-    low: int
-    high: int
-    steps: int
-
-
-def _tilings(graph: Graph, op: Op, source: str, view: str) -> Iterator[_Tiling]:
-    """Axes of an op whose windows tile both tensors, the part of one and all of the other."""
-    for axis in op.axes:
-        read, made = axis.window.get(source), axis.window.get(view)
-        if axis.accumulates or read is None or made is None:
-            continue
-        regular = read.table is None and read.stride == read.size
-        steps = _steps_that_tile(graph, axis, made)
-        if regular and steps is not None:
-            low, high = (read.offset + read.stride * step for step in steps)
-            extent = (graph.tensor[source].shape or ())[read.axis]
-            if 0 <= low < high <= extent:
-                count = steps[1] - steps[0]
-                yield _Tiling(axis.name, read.axis, made.axis, low, high, count)
-
-
-def _steps_that_tile(graph: Graph, axis: Axis, window: Window) -> tuple[int, int] | None:
-    """Steps ``[start, stop)`` that write equal parts of a tensor, one after another; all of it."""
-    extent = (graph.tensor[window.tensor].shape or ())[window.axis]
-    if window.table is None:
-        regular = window.offset == 0 and window.stride == window.size
-        return (0, axis.extent) if regular and window.size * axis.extent == extent else None
-    steps = [k for k, (low, high) in enumerate(window.table) if low < high]
-    if not steps or steps != list(range(steps[0], steps[-1] + 1)) or extent % len(steps):
-        return None
-    size = extent // len(steps)
-    even = all(window.table[k] == (size * n, size * n + size) for n, k in enumerate(steps))
-    return (steps[0], steps[-1] + 1) if even else None
