@@ -9,7 +9,7 @@ peak of a schedule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -180,57 +180,17 @@ def remat_problem(
     for op, head in enumerate(leader):
         units.setdefault(head, []).append(op)
     number = {head: k for k, head in enumerate(units)}
-    unit_of = [number[head] for head in leader]
     plain = order_problem(graph, residency)
-    predecessors = tuple(
-        tuple(
-            dict.fromkeys(
-                unit_of[before]
-                for op in ops
-                for before in graph.predecessors[op]
-                if unit_of[before] != unit
-            )
-        )
-        for unit, ops in enumerate(units.values())
-    )
-    ordering = OrderProblem(
-        predecessors=predecessors,
-        extra=np.array([plain.extra[ops].max(initial=0) for ops in units.values()], np.int64),
-        size=plain.size,
-        accessed_by=tuple(
-            tuple(sorted({unit_of[op] for op in accessed})) for accessed in plain.accessed_by
-        ),
-        present=plain.present,
-        kept=plain.kept,
-        base=plain.base,
-        entry=plain.entry,
-        names=tuple(graph.ops[head].name for head in units),
-        storages=plain.storages,
-    )
+    ordering = _of_units(graph, plain, units, [number[head] for head in leader])
     row = {name: k for k, name in enumerate(plain.storages)}
-    outside = outside_storages(graph, residency)
     present = set(np.flatnonzero(plain.present).tolist())
-    reads, writes, begun_by = [], [], dict[int, set[int]]()
-    for unit, ops in enumerate(units.values()):
-        inner = {graph.root[n][0] for op in ops for n in graph.ops[op].inputs}
-        outer = {
-            graph.root[n][0] for op in ops for n in graph.ops[op].outputs + graph.ops[op].workspaces
-        }
-        first = graph.ops[ops[0]]
-        read_first = {graph.root[n][0] for n in first.inputs}
-        began = {row[root] for root in outer - read_first if root in row}
-        # What is there from the start is one retention: whoever writes a view of it finds it there.
-        began -= present
-        writes.append(tuple(sorted(began)))
-        reads.append(tuple(sorted({row[root] for root in inner | outer if root in row} - began)))
-        for root in outer:
-            if root in row:
-                begun_by.setdefault(row[root], set()).add(unit)
+    reads, writes, writers = _accesses(graph, units.values(), row, present)
     _check_acyclic(ordering)
+    outside = outside_storages(graph, residency)
     repeatable = [
         all(graph.ops[op].recomputable and graph.ops[op].sequence is None for op in ops)
-        and all(begun_by[storage] == {unit} for storage in writes[unit])
-        and all(unit not in begun_by.get(storage, ()) for storage in reads[unit])
+        and all(writers[storage] == {unit} for storage in writes[unit])
+        and all(unit not in writers.get(storage, ()) for storage in reads[unit])
         and not any(graph.root[n][0] in outside for op in ops for n in graph.ops[op].outputs)
         for unit, ops in enumerate(units.values())
     ]
@@ -244,6 +204,60 @@ def remat_problem(
         repeatable=np.array(repeatable, bool),
         overwrites=_overwrites(graph, residency, units.values(), row, in_place),
     )
+
+
+def _of_units(
+    graph: Graph, plain: OrderProblem, units: Mapping[int, list[int]], unit_of: Sequence[int]
+) -> OrderProblem:
+    """The problem of ordering units, each by its first op, instead of ops."""
+    predecessors = tuple(
+        tuple(
+            dict.fromkeys(
+                unit_of[before]
+                for op in ops
+                for before in graph.predecessors[op]
+                if unit_of[before] != unit
+            )
+        )
+        for unit, ops in enumerate(units.values())
+    )
+    return OrderProblem(
+        predecessors=predecessors,
+        extra=np.array([plain.extra[ops].max(initial=0) for ops in units.values()], np.int64),
+        size=plain.size,
+        accessed_by=tuple(
+            tuple(sorted({unit_of[op] for op in accessed})) for accessed in plain.accessed_by
+        ),
+        present=plain.present,
+        kept=plain.kept,
+        base=plain.base,
+        entry=plain.entry,
+        names=tuple(graph.ops[head].name for head in units),
+        storages=plain.storages,
+    )
+
+
+def _accesses(
+    graph: Graph, units: Iterable[list[int]], row: Mapping[str, int], present: set[int]
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], dict[int, set[int]]]:
+    """Storages that each unit reads and begins, and the units that write each storage."""
+    reads, writes, writers = [], [], dict[int, set[int]]()
+    for unit, ops in enumerate(units):
+        inner = {graph.root[n][0] for op in ops for n in graph.ops[op].inputs}
+        outer = {
+            graph.root[n][0] for op in ops for n in graph.ops[op].outputs + graph.ops[op].workspaces
+        }
+        first = graph.ops[ops[0]]
+        read_first = {graph.root[n][0] for n in first.inputs}
+        began = {row[root] for root in outer - read_first if root in row}
+        # What is there from the start is one retention: whoever writes a view of it finds it there.
+        began -= present
+        writes.append(tuple(sorted(began)))
+        reads.append(tuple(sorted({row[root] for root in inner | outer if root in row} - began)))
+        for root in outer:
+            if root in row:
+                writers.setdefault(row[root], set()).add(unit)
+    return reads, writes, writers
 
 
 def _overwrites(

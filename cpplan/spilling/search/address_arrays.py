@@ -167,20 +167,6 @@ def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) 
     length = np.zeros(storages, np.int64)
     brought = np.flatnonzero((first_gap[1:] > first_gap[:-1]) & ~problem.written)
     length[brought] = problem.gap_upper[first_gap[:-1][brought]]
-    state = PoolState(
-        filled=np.zeros(2, np.int64),
-        blocks=np.zeros(storages, np.int64),
-        offset=np.zeros(storages, np.int64),
-        length=np.zeros(storages, np.int64),
-        there=np.zeros(storages, bool),
-        pinned=np.zeros(storages, np.int64),
-        gap=np.zeros(storages, np.int64),
-        used=np.zeros(storages, np.int64),
-        drops=np.zeros(storages, np.int64),
-        slow=np.zeros(storages, bool),
-        losses=np.zeros(storages),
-        dropped=np.zeros(gaps, np.int64),
-    )
     return Addresses(
         room=problem.size,
         align=np.array(align, np.int64),
@@ -212,5 +198,23 @@ def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) 
         over_gap=problem.over_gap.copy(),
         by_end=np.argsort(-length, kind="stable").astype(np.int64),
         capacity=capacity,
-        state=state,
+        state=_empty_pool(storages, gaps),
+    )
+
+
+def _empty_pool(storages: int, gaps: int) -> PoolState:
+    """State of a fast pool that holds nothing yet."""
+    return PoolState(
+        filled=np.zeros(2, np.int64),
+        blocks=np.zeros(storages, np.int64),
+        offset=np.zeros(storages, np.int64),
+        length=np.zeros(storages, np.int64),
+        there=np.zeros(storages, bool),
+        pinned=np.zeros(storages, np.int64),
+        gap=np.zeros(storages, np.int64),
+        used=np.zeros(storages, np.int64),
+        drops=np.zeros(storages, np.int64),
+        slow=np.zeros(storages, bool),
+        losses=np.zeros(storages),
+        dropped=np.zeros(gaps, np.int64),
     )
