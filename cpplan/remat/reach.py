@@ -3,7 +3,7 @@
 The search goes backwards. While a unit runs, all values that it reads are live. One of them was
 begun last; while its writer ran, the others were live already, and so were the values that the
 writer reads. This goes on until only values that are there from the start are left. The unit needs
-the bytes of the way back whose largest step is smallest; if no way retentions within a level, no
+the bytes of the way back whose largest step is smallest; if no way stays within a level, no
 schedule does. These are moves of the pebble game (Sethi, "Complete register allocation problems",
 1975), backwards.
 """

@@ -198,11 +198,7 @@ def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
 
 def _remat_shortfall(found: Rematerialized, limit: int) -> str:
     least, op, packed = found.least, found.least_op, found.packed
-    by = (
-        f"op {printable(op)} alone needs {least} B"
-        if op
-        else f"{least} B retention live to the end"
-    )
+    by = f"op {printable(op)} alone needs {least} B" if op else f"{least} B stay live to the end"
     if found.least_by == REACH:
         by = f"op {printable(str(op))} cannot be reached with less than {least} B"
     elif found.least_by in (CHAIN, CUTS):

@@ -12,7 +12,7 @@ from support.published import remat_chains
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan import Op, Plan, Pool, Problem, Tensor
+from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.program.liveness import to_problem
@@ -95,6 +95,16 @@ def test_a_limit_below_every_footprint_names_the_op():
     assert (plan.status, plan.lower_bound) == ("infeasible", 3)
     assert plan.message == (
         "does not fit into 2 B in any order, whatever runs again: op n3 alone needs 3 B"
+    )
+
+
+def test_a_limit_below_the_outputs_names_their_bytes():
+    tensors = Tensor("y", 8, kind="output"), Tensor("z", 8, kind="output")
+    ops = Op("f", outputs=("y",)), Op("g", outputs=("z",))
+    plan = cpplan.solve(Graph("outputs", tensors, ops), remat=True, memory_limit=15)
+    assert (plan.status, plan.lower_bound) == ("infeasible", 16)
+    assert plan.message == (
+        "does not fit into 15 B in any order, whatever runs again: 16 B stay live to the end"
     )
 
 

@@ -110,7 +110,7 @@ def search_packed(
     limit
         Bytes of the arena.
     start
-        A valid schedule. The less its live bytes exceed the limit, or the more they retention below
+        A valid schedule. The less its live bytes exceed the limit, or the more they stay below
         it, the sooner something fits.
     budget
         When its deadline passes, the best so far is returned; its seed is that of the moves.

@@ -1,6 +1,6 @@
 """Live bytes of a schedule, and how a changed stretch of it changes them.
 
-A move changes a schedule only in a window. Bytes live after the window retention the same, since a
+A move changes a schedule only in a window. Bytes live after the window stay the same, since a
 retention that reaches beyond it is read there before and after the move. So the window is measured
 anew, and before it only the retentions that now reach it, or no longer do.
 """
