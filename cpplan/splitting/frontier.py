@@ -196,8 +196,9 @@ def _segments(
 def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
     """Places between steps at which regions may begin and end, ascending.
 
-    Few bytes are live there, or an op that cannot be cut is beside them, or one after which no more
-    than this share of the bytes is left.
+    Few bytes are live there, or beside them is an op that cannot be cut, one that puts what it
+    reads elsewhere, the first or last of those that write a storage in turn, or one after which no
+    more than this share of the bytes is left; or they are at the foot of one of the highest hills.
     """
     live = problem.boundary
     steps = len(live) - 1
@@ -218,11 +219,32 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
     for k, op in enumerate(problem.ops):
         if not problem.axes(op) and problem.moves(k):
             found.update((k, k + 1))
+    # No region has pieces on both sides of these.
+    walls = {end for k in range(steps) if problem.stirs(k) for end in (k, k + 1)}
+    for writers in problem.written_in_turn:
+        walls.update((writers[0], writers[-1] + 1))
     before = list(accumulate(live, max))
     after = list(accumulate(reversed(live), max))[::-1]
     # The deepest valleys between hills of the most live bytes come first.
     deepest = sorted(found, key=lambda k: (live[k] - min(before[k], after[k]), k))
-    return sorted({0, steps, *deepest[:most]})
+    return sorted({0, steps, *deepest[:most], *walls, *_feet_of_hills(live)})
+
+
+def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
+    """Places on both sides of the highest hills of live bytes, the nearest that are low enough."""
+    tuning = tuned(SplittingTuning)
+    left = set(range(len(live)))
+    for _ in range(tuning.hills):
+        if not left:
+            return
+        top = max(left, key=lambda k: (live[k], -k))
+        low = live[top] * tuning.foot
+        for way in (range(top, -1, -1), range(top, len(live))):
+            for k in way:
+                left.discard(k)
+                if live[k] <= low:
+                    yield k
+                    break
 
 
 def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:

@@ -222,6 +222,31 @@ class SplitProblem:
         made = {m for _, written in self.accessed for m in written}
         return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
 
+    @cached_property
+    def written_in_turn(self) -> list[list[int]]:
+        """Steps that write each storage which several do, or which is read before; ascending."""
+        writers: dict[int, list[int]] = {}
+        read_before = set[int]()
+        for step, (read, written) in enumerate(self.accessed):
+            for m in written:
+                writers.setdefault(m, []).append(step)
+            read_before |= {m for m in read if m not in writers}
+        found = [s for m, s in writers.items() if len(s) > 1 or m in read_before]
+        return sorted(found)
+
+    def stirs(self, step: int) -> bool:
+        """True if a step puts all of what it reads elsewhere, along an axis it may be cut along.
+
+        Whoever needs a part of what it writes needs all of what it reads: rotated rows, say.
+        """
+        op, tensors = self.ops[step], self.graph.tensor
+        read = {name: tensors[name].nbytes for name in op.inputs}
+        for axis in self.axes(op).values():
+            written = [w.tensor for w in axis.windows if w.tensor in op.outputs]
+            if written and not any(w.tensor in read for w in axis.windows):
+                return any(tensors[name].nbytes in read.values() for name in written)
+        return False
+
     def moves(self, step: int) -> bool:
         """True if a step writes bytes in the arena of a storage that it does not read."""
         read, written = self.accessed[step]

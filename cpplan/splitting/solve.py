@@ -26,6 +26,7 @@ from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import schedule
 from cpplan.splitting.tuning import SplittingTuning
+from cpplan.splitting.written_in_turn import with_writers_together
 
 # Relative room for sums of floating-point costs.
 _ROUNDING = 1e-9
@@ -111,7 +112,8 @@ class SplitSearch:
         report: Callable[[str], None] = lambda text: None,
     ):
         assert isinstance(unsplit.source, Program)
-        self.problem = SplitProblem(unsplit.source, residency, sharing)
+        given = SplitProblem(unsplit.source, residency, sharing)
+        self.problem = replace(given, program=with_writers_together(given))
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
         self._pack, self._order = pack, order

@@ -19,6 +19,12 @@ class SplittingTuning:
         Places between steps at which regions may begin and end: those with the fewest live bytes.
     steepest
         Share of the live bytes below which an op must leave them for regions to end before it.
+    brought_forward
+        Bytes that ops may make earlier to run together, where they write one storage in turn, as a
+        share of the most live between two steps.
+    hills, foot
+        The highest hills of live bytes at whose feet regions may begin and end, besides; the share
+        of a hill's bytes that are at its foot at most.
     longest_region
         Steps of a region at most.
     strips
@@ -71,6 +77,9 @@ class SplittingTuning:
     regions_share: float = 0.4
     most_cuts: int = 48
     steepest: float = 0.2
+    brought_forward: float = 0.05
+    hills: int = 8
+    foot: float = 0.25
     longest_region: int = 120
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     no_strips: float = 0.01

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cpplan
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pieces import Pieces
@@ -23,6 +25,8 @@ from cpplan.report.html.plan_data import plan_data
 from cpplan.splitting.piece_graph import split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
+from cpplan.splitting.tuning import SplittingTuning
+from cpplan.splitting.written_in_turn import with_writers_together
 from tests.support.split_networks import Network
 from tests.support.split_oracle import random_twins
 
@@ -376,3 +380,48 @@ def test_halos_are_not_computed_again_by_ops_that_may_run_only_once() -> None:
     # The second convolution makes a row more at each of two ends twice, the first two and so on.
     assert strips.steps is not None
     assert [int(rows[:, 1].sum() - rows[:, 0].sum()) for rows in strips.steps] == [20, 20, 16, 12]
+
+
+def masked(rows: int) -> Graph:
+    """Two convolutions and a sum with a mask, whose halves are filled in turn just before it."""
+    net = Network()
+    y = net.conv(net.image(rows, 4, 4), 16)
+    shape = {"dtype": "int8"}
+    net.tensors["mask"] = Tensor("mask", shape=(rows, 1, 1), **shape)
+    net.ops.append(Op("zeros", "Zeros", (), ("mask",)))
+    for half in (0, 1):
+        part, start = f"part{half}", half * rows // 2
+        net.tensors[part] = Tensor(part, shape=(rows // 2, 1, 1), view_of=("mask", start), **shape)
+        net.ops.append(Op(f"fill{half}", "Fill", ("mask",), (part,), after=(net.ops[-1].name,)))
+    net.tensors["z"] = Tensor("z", shape=(rows, 4, 16), **shape)
+    windows = Window(y, 0), Window("mask", 0), Window("z", 0)
+    axes = (Axis("rows", rows, windows),)
+    net.ops.append(Op("add", "Add", (y, "mask"), ("z",), axes=axes, after=("fill1",)))
+    net.conv("z", 4)
+    graph = net.graph()
+    parts = ("part0", "part1")
+    tensors = [replace(t, kind="intermediate") if t.name in parts else t for t in graph.tensors]
+    return replace(graph, tensors=tuple(tensors))
+
+
+def test_a_mask_that_is_filled_in_turn_does_not_keep_its_reader_whole() -> None:
+    graph = masked(8)
+    whole = cpplan.solve(graph, in_place=True)
+    plan = cpplan.solve(graph, split=True, in_place=True, time_limit=0.5, deterministic=True)
+    check(graph, plan)
+    assert plan.cost == plan.base_cost
+    assert whole.peak is not None
+    assert plan.peak is not None
+    # The tensor of 512 B that the sum writes over is never whole.
+    assert plan.peak < 512 < whole.peak
+
+
+def test_ops_that_write_in_turn_are_brought_forward_if_they_make_little(
+    tune: Callable[..., None],
+) -> None:
+    problem = SplitProblem(to_anf(masked(16)), Residency())
+    assert [op.name for op in problem.ops][:4] == ["conv0", "zeros", "fill0", "fill1"]
+    brought = with_writers_together(problem)
+    assert [op.name for op in brought.ops][:4] == ["zeros", "fill0", "fill1", "conv0"]
+    tune(SplittingTuning, brought_forward=0.001)
+    assert with_writers_together(problem).order == problem.program.order

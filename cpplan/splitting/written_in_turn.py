@@ -1,0 +1,40 @@
+"""Storages that several ops write in turn, and an order in which those ops run together.
+
+A mask that is filled part by part, say: no region may hold such an op beside others. Where they run
+in the middle of what could be one region, they are brought forward together, with what they wait
+for, to right after the last op that the first of them waits for.
+"""
+
+from __future__ import annotations
+
+from cpplan.program.anf import Program
+from cpplan.runtime.budget import tuned
+from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.tuning import SplittingTuning
+
+
+def with_writers_together(problem: SplitProblem) -> Program:
+    """The program with all ops that write one storage in turn one after another.
+
+    Left as they are: those that would bring too many bytes forward.
+    """
+    graph, order = problem.graph, list(problem.program.order)
+    most = max(problem.boundary, default=0) * tuned(SplittingTuning).brought_forward
+    written = dict(zip(order, (written for _, written in problem.accessed), strict=True))
+    for steps in problem.written_in_turn:
+        ops = [problem.program.order[step] for step in steps]
+        place = {op: position for position, op in enumerate(order)}
+        first = min(place[op] for op in ops)
+        together, before = set(ops), set[int]()
+        for op in order[max(place[op] for op in ops) : first - 1 : -1]:
+            if op in together:
+                waits = graph.predecessors[op]
+                together.update(other for other in waits if place[other] > first)
+                before.update(other for other in waits if place[other] < first)
+        storages = {storage for op in together for storage in written[op]}
+        if sum(problem.size[storage] for storage in storages) > most:
+            continue
+        start = max((place[op] + 1 for op in before), default=0)
+        moved = [op for op in order[start:] if op in together]
+        order[start:] = moved + [op for op in order[start:] if op not in together]
+    return Program(graph, tuple(order))
