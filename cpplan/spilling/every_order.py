@@ -15,7 +15,7 @@ from cpplan.model.problem import Ints
 from cpplan.program.storages import overwritten
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.bounds import MovedBound
-from cpplan.spilling.problem import SpillProblem
+from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import FORCED_MOVES, NOTHING
 
@@ -158,7 +158,7 @@ class _Reach:
         self.constant = constant
         self.streamed = int(self._brings(np.ones(self.ops, bool))[constant].sum())
 
-    def _brings(self, ops: np.ndarray) -> Ints:
+    def _brings(self, ops: Flags) -> Ints:
         """Cost of the dearest read of each storage by these ops; 0 if there is none, or free."""
         found = np.zeros(len(self.problem.names), np.int64)
         if len(self.read):
@@ -166,7 +166,7 @@ class _Reach:
             found[self.read] = np.maximum.reduceat(costs, self.first_reader)
         return found
 
-    def _set(self, members: int) -> np.ndarray:
+    def _set(self, members: int) -> Flags:
         raw = np.frombuffer(members.to_bytes(-(-self.ops // 8), "little"), np.uint8)
         return np.unpackbits(raw, count=self.ops, bitorder="little").astype(bool)
 

@@ -14,7 +14,6 @@ from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.cp_sat_gaps import make_model
-from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.outcome import Shortfall, Spilled, find_shortfall
 from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.search.one_order import SpillSearch
@@ -99,8 +98,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     program, tuning = given.program, active()
     graph, share = program.graph, given.share
     _run(given, budget.share(tuning.given_share))
-    turn = budget.share(tuning.every_order_share).deadline
-    bound = bound_of_every_order(graph, given.problem, program.order, share=share, deadline=turn)
+    bound = given.bound_every_order(budget.share(tuning.every_order_share).deadline)
     best, found_by = given, "given order"
 
     def settled() -> bool:
@@ -114,6 +112,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
                 Program(graph, order), given.residency, given.pools, share=share, time=given.time,
                 report=given.report,
             )  # fmt: skip
+            other.every_order = bound
             if best.choice is not None:
                 other.below = best.choice.paid
             _run(other, budget.share(tuning.search_share))

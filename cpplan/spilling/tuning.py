@@ -60,6 +60,8 @@ class SpillingTuning:
         Of the time, for all eviction rules.
     hiding_share
         Of the time, for letting ops run beside copies, where the slow pool has an engine.
+    checked
+        Time kept for making and checking the plan, as a multiple of what its first layout took.
     cp_sat_gaps
         Gaps beyond which neither the linear relaxation nor CP-SAT is begun.
     """
@@ -89,6 +91,7 @@ class SpillingTuning:
     schedules_planned: int = 3
     rules_share: float = 0.2
     hiding_share: float = 0.15
+    checked: float = 4.0
     cp_sat_gaps: int = 100_000
 
 

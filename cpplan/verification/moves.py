@@ -49,10 +49,11 @@ def check_moves(graph: Graph, plan: Plan) -> Program:
     if len(copies) < sum(move.is_step for move in plan.moves):
         raise VerificationError("two moves of the plan have the same name")
     ops = tuple(name for name in plan.order if name not in copies)
-    missing = next((name for name in copies if name not in plan.order), None)
+    steps = set(plan.order)
+    missing = next((name for name in copies if name not in steps), None)
     if missing is not None:
         raise VerificationError(f"move {missing!r} is not in the plan's order")
-    if len(set(plan.order)) < len(plan.order):
+    if len(steps) < len(plan.order):
         raise VerificationError("a plan with moves runs every op and every move once")
     try:
         program = to_anf(graph, ops)

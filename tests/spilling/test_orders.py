@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.cases import seeds
 from support.spill_oracle import random_spill_case
 
 import cpplan
 from cpplan import Graph, Op, Pool, Tensor
+from cpplan.io.plan_json import plan_from_dict, plan_to_dict
+from cpplan.model.certificates import ForcedAt
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.verification.verifier import check_plan
 
 
 @pytest.mark.parametrize("seed", seeds(15, 500))
@@ -60,3 +66,31 @@ def test_searched_orders_mostly_move_the_fewest_bytes() -> None:
         if least is not None:
             found.append(case.solve("search").moved_bytes == least)
     assert sum(found) >= 0.95 * len(found)
+
+
+def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
+    tensors = tuple(Tensor(name, 8) for name in "abcz")
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c")),
+        Op("i", inputs=("b",), outputs=("z",)),
+    )
+    graph, pools = Graph("forced", tensors, ops), [Pool("fast", 16), Pool("slow")]
+    plan = cpplan.solve(graph, pools=pools, spill=True, order="search", time_limit=20)
+    # While h runs, b and c leave no room for a, which k reads after it.
+    assert (plan.status, plan.moved_bytes_bound, plan.scope) == ("optimal", 16, "every order")
+    assert plan.moved_certificate == ForcedAt("h")
+    assert check_plan(graph, plan).moved_bound == "certificate"
+    assert plan_from_dict(plan_to_dict(plan)) == plan
+    for wrong, said in (
+        (ForcedAt("i"), "prove a lower bound of 0 B, but the plan claims 16"),
+        (ForcedAt("?"), r"unknown op '\?'"),
+        (None, "do not go together"),
+    ):
+        with pytest.raises(VerificationError, match=said):
+            cpplan.verify(graph, replace(plan, moved_certificate=wrong))
+    values = {**plan_to_dict(plan), "moved_certificate": {"kind": "forced at", "op": 3}}
+    with pytest.raises(InputError, match="moved_certificate must hold kind, op"):
+        plan_from_dict(values)

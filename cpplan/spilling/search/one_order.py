@@ -22,10 +22,11 @@ from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
-from cpplan.runtime.deadline import TimeUpError
+from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
 from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
+from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.heuristics.eviction import drop_cost
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.loops import ADDRESSES
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 _QUICK = "cost per byte and step"
 # Attempts to pack for which time must be left to go on with the next larger margin.
 _ATTEMPTS_LEFT = 3
-# Times that the plan, its checks and its moves take for what its layout took.
-_AFTER = 3.0
 # Seconds that stand for no limit.
 _ENDLESS = 3600.0
 
@@ -84,8 +83,10 @@ class SpillSearch:
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
-        # Seconds that the first layout took.
-        self.layout_seconds = 0.0
+        # Seconds that the first layout took, and that the bound by prices did.
+        self.layout_seconds = self.prices_seconds = 0.0
+        # The bound that holds for every order, if it is known.
+        self.every_order: MovedBound | None = None
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
         # Offsets of buffers in a plan in which nothing moves, by name.
@@ -122,11 +123,18 @@ class SpillSearch:
         best = rules[0]
         self._place_by_address(rules, budget)
         self._place_first(rules, budget.share(tuning.rules_placed_share))
+        if self.choice is not None and budget.deadline.expired():
+            return
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
         model = make_model(problem, budget) if few else None
         prices: dict[int, float] = {}
         if model is not None:
             prices = self._relax(model, budget)
+            self._keep_time(budget.deadline)
+        if not prices:
+            turn = budget.share(tuning.every_order_share).deadline
+            self.raise_bound(self.every_order or self.bound_every_order(turn))
+        if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
         if not self._place(best, budget.share(tuning.first_share), quick=True):
             self._with_margin(prices, budget.share(tuning.margin_share))
@@ -189,8 +197,21 @@ class SpillSearch:
         prices = relaxed_prices(model, _ENDLESS if share.endless else share.remaining())
         if prices is None:
             return {}
+        start = budget.deadline.elapsed()
         self.raise_bound(bound_by_prices(self.problem, prices))
+        self.prices_seconds = budget.deadline.elapsed() - start
         return prices
+
+    def bound_every_order(self, deadline: Deadline) -> MovedBound:
+        """The bound that holds for every order; a lower one if the deadline passes."""
+        return bound_of_every_order(
+            self.program.graph, self.problem, self.program.order,
+            share=self.share, deadline=deadline,
+        )  # fmt: skip
+
+    def _keep_time(self, deadline: Deadline) -> None:
+        """Keep the time that making a plan of the best layout and its checks take."""
+        deadline.reserve(active().checked * self.layout_seconds + self.prices_seconds)
 
     def _place_first(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Take the first of some choices, the cheapest first, that heuristics can pack."""
@@ -315,9 +336,8 @@ class SpillSearch:
             places=places,
         )
         if quick:
-            # To make a plan of the best layout and to verify it takes a multiple of the first one.
             self.layout_seconds = self.layout_seconds or deadline.elapsed() - start
-            deadline.reserve(_AFTER * self.layout_seconds)
+            self._keep_time(deadline)
         return layout
 
     def _take(self, choice: Choice, layout: Layout) -> None:
