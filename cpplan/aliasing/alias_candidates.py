@@ -65,10 +65,10 @@ def find_candidates(
 
     ``poll`` is called for every op that may share bytes, and may raise.
 
-    Left out are those that no plan can use: storages outside the arena, constants, storages that
-    several ops write into (no single op decides their bytes), ops with bodies, tensors that share a
-    storage already, and relations that do not hold for another output over the same bytes
-    (:func:`~cpplan.aliasing.candidates.candidate_relations`).
+    Candidates that no plan can use are left out: those of storages outside the arena, of constants,
+    of storages that several ops write into (no single op decides their bytes), of ops with bodies
+    and of tensors that share a storage already, and relations that do not hold for another output
+    over the same bytes (:func:`~cpplan.aliasing.candidates.candidate_relations`).
 
     Examples
     --------
@@ -85,7 +85,7 @@ def find_candidates(
     ...     print(*candidate.relation)
     in place y t 0
     """
-    # Stages ask again and again; a graph never changes, and neither do its candidates.
+    # Many stages ask for the candidates; they are cached because a graph never changes.
     known = vars(graph).setdefault("_alias_candidates", {})
     if residency not in known:
         known[residency] = tuple(_candidates(graph, _barred(graph, residency), poll))
@@ -121,7 +121,7 @@ def _candidates(
     columns = graph.columns
     alone = np.bincount(columns.root, minlength=len(columns.names)) == 1
     sizes, number = columns.size.tolist(), columns.number
-    # Ops that access a storage with other tensors in it.
+    # Ops that access a storage that holds several tensors.
     nested = np.zeros(len(graph.ops), np.bool_)
     for accessed in (columns.read, columns.outputs):
         nested[accessed.owner[~alone[accessed.item]]] = True
@@ -182,7 +182,7 @@ def _not_written_once(graph: Graph) -> set[str]:
 
 
 def _is_brought(tensor: Tensor, made: Collection[str]) -> bool:
-    """True if the caller brings a tensor, since no op makes it."""
+    """True if the caller brings a tensor: no op makes it."""
     return tensor.name not in made and tensor.kind != "workspace"
 
 

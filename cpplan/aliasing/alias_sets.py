@@ -4,7 +4,7 @@ Candidates are taken one after another; a candidate is kept if no value that is 
 overwritten. Two storages of an alias set may occupy a byte at the same step only if
 
 * both hold the same value there: it has one origin, and the ops between only copied it, or
-* both are live only at the step of one op, which writes the one over the other in place.
+* both are live together only at the step of one op, which writes the one over the other in place.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class AliasSets:
     number
         Storage -> the number of its alias set.
     place
-        Storage -> its address less that of its alias set, bytes. An alias set's address is a
-        multiple of all alignments in it, and the lowest storage lies as near above it as it can.
+        Storage -> its address less the address of its alias set, bytes. An alias set's address is a
+        multiple of all its members' alignments; the lowest member lies as near above it as its
+        alignment allows.
     candidates
         The candidates in force.
     """
@@ -61,11 +62,11 @@ class SharingRules:
     storages
         Sizes and alignments of the storages.
     lives
-        Their lifespans.
+        The lifespans of the storages.
     origins
-        The origins of their bytes.
+        The origins of the storages' bytes.
     candidates
-        All candidates between them.
+        All candidates between these storages.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class SharingRules:
 
     @cached_property
     def together(self) -> Callable[[str], Sequence[str]]:
-        """Function from a storage of a set to those of its set that may be live with it."""
+        """Function from a storage to the other storages that may be live with it."""
         return self.lives.together(list(self.origins.of))
 
     def may_meet(self, one: str, other: str, shift: int) -> bool:
@@ -110,7 +111,7 @@ class SharingRules:
         return shift < self.storages[one].size and -shift < self.storages[other].size
 
     def _overwrites(self, old: str, new: str, shift: int) -> bool:
-        """True if both are live only at one op, which may write ``new`` over all bytes shared."""
+        """True if both live together at one op only, which may write ``new`` over what they share."""
         begin = max(0, shift)
         end = min(self.storages[old].size, shift + self.storages[new].size)
         return any(
@@ -141,7 +142,7 @@ def form_alias_sets(
             poll()
             if forming.take(candidate):
                 taken.add(candidate)
-    # A candidate whose storages others have put at its distance is in force as well.
+    # A candidate is also in force if other candidates put its storages at its distance.
     return forming.alias_sets(
         candidate for candidate in candidates if candidate in taken or forming.holds(candidate)
     )
@@ -250,7 +251,7 @@ class _Forming:
         if len(ours.members) < len(theirs.members):
             ours, theirs, moved = theirs, ours, -moved
         base = ours.base(theirs, moved)
-        assert base is not None  # they were found to fit together
+        assert base is not None  # `_fit_together` found a common base
         ours.residue, ours.period = base
         ours.lowest = min(ours.lowest, theirs.lowest + moved)
         ours.pools = ours.common_pools(theirs)

@@ -1,9 +1,9 @@
 """A lower bound on the live bytes of a step, for every choice of candidates.
 
 Assume all placements at once, even if they exclude each other. At any step, the live storages then
-cover at most the bytes that they cover in any plan: a plan that uses fewer placements only moves
-storages apart. In addition, an op may write a result over an input that it is the last to read: the
-sizes of such results are subtracted at the op's step, and at no other.
+cover no more bytes than in any plan: a plan that uses fewer placements only moves storages apart.
+In addition, an op may write a result over an input that it is the last to read: the sizes of such
+results are subtracted at the op's step only.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def shared_bound(
 
 
 def _credits(candidates: Sequence[AliasCandidate], lives: ProgramLives) -> Mapping[int, int]:
-    """Bytes of results that may lie over an input whose last reader is their op, by step."""
+    """Step -> bytes of its op's results that may be written over inputs that it reads last."""
     saved: dict[str, tuple[int, int]] = {}
     for candidate in candidates:
         if candidate.in_place and lives.hands_over(candidate.outer, candidate.inner, candidate.op):

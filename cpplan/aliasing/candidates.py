@@ -2,7 +2,7 @@
 
 Outputs of an op may overlap in one storage: an output and a view of it. The op declares for each
 output the tensor that it is copied from, or may be written over. Bytes that are written under two
-names may share bytes with an input only if the op declares the same under both names.
+names may be shared with an input only if the op declares this under both names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Said(NamedTuple):
     shift: int
 
     def same(self, other: _Said) -> bool:
-        """True if both have one kind, one source and one distance, each for its own bytes."""
+        """True if both facts have one kind, source and distance; their byte ranges may differ."""
         mine, theirs = (self.kind, self.source, self.shift), (other.kind, other.source, other.shift)
         return mine == theirs
 
@@ -44,9 +44,9 @@ class _Said(NamedTuple):
 def candidate_relations(graph: Graph, op: Op) -> Iterator[Relation]:
     """Relations of an op except those that no plan can use. O(relations × tensors of the op).
 
-    Left out are in-place pairs whose input bytes the op accesses under another name too, results in
-    a storage that the op reads (they lie there already), and relations that do not hold for another
-    output over the same bytes.
+    Relations left out: in-place pairs whose input bytes the op accesses under another name too,
+    results in a storage that the op reads (they lie there already), and relations that do not hold
+    for another output over the same bytes.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def _said(graph: Graph, op: Op, relation: Relation) -> _Said:
 
 
 def _said_twice(graph: Graph, op: Op, said: Iterable[_Said]) -> dict[str, list[_Said]]:
-    """Alias facts of the storages that the op writes under several names or copies to twice."""
+    """Storage -> its alias facts, if the op writes it under several names or copies to it twice."""
     names = Counter(graph.root[name][0] for name in op.outputs + op.workspaces)
     by_root: dict[str, list[_Said]] = defaultdict(list)
     for one in said:
@@ -123,9 +123,8 @@ def _said_otherwise(graph: Graph, op: Op, here: _Said, said: Iterable[_Said]) ->
 def _ending(graph: Graph, op: Op) -> Callable[[str, str], bool]:
     """Function of an output and an input, which tells if the input may end with the op.
 
-    It is true if the op accesses the input's bytes under no name that the output would destroy.
-    Such a name is any other than the input itself, unless it has exactly its bytes and the op may
-    write the output in place over it too.
+    The input may end if every tensor of the op that overlaps the input's bytes has exactly the
+    input's bytes and is one that the op may write the output over in place.
     """
     allowed = frozenset(op.in_place)
     there: dict[str, list[tuple[str, int, int]]] = defaultdict(list)

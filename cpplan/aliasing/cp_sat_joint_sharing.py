@@ -23,14 +23,14 @@ def joint_sharing_model(
     alignment: Ints,
     meetings: Mapping[tuple[int, int], Sequence[Meeting]],
 ) -> PeakModel[SharedLayout]:
-    """The model of all orders with offsets, where storages may share bytes, that fit them.
+    """The model of all orders with offsets, in which storages may share bytes.
 
     Parameters
     ----------
     problem
         Ops and storages; no ``extra``, ``base`` or ``entry``.
     alignment
-        Of every storage, bytes, shape ``(storages,)``.
+        Alignment of every storage, bytes, shape ``(storages,)``.
     meetings
         Distances at which storages may share bytes (``cpplan.aliasing.distances``).
 

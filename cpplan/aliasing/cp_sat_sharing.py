@@ -25,7 +25,7 @@ def sharing_model(
     problem
         Buffers without gaps.
     shifts
-        Distances at which two of them may share bytes (``cpplan.aliasing.distances``).
+        Distances at which two buffers may share bytes (``cpplan.aliasing.distances``).
 
     Examples
     --------
@@ -44,8 +44,8 @@ def sharing_model(
         from formulations.sharing import build
 
         distances = [shift for found in shifts.values() for shift in found]
-        # Push all that shares bytes down together until it rests on something: offsets are then
-        # sums of sizes and distances, rounded up to alignments.
+        # Some best layout has all buffers that share bytes pushed down together until one rests on
+        # another buffer: its offsets are sums of sizes and distances, rounded up to alignments.
         unit = compatible_unit([*problem.size.tolist(), *distances], problem.alignment)
         return build(problem, shifts, unit=unit, upper=upper, lower=lower)
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def allowed_shifts(
     problem: Problem, candidates: Sequence[AliasCandidate], rules: SharingRules
 ) -> dict[tuple[int, int], list[int]]:
-    """Rows ``(i, j)``, ``i < j`` -> addresses of ``j`` less that of ``i`` that both survive.
+    """Rows ``(i, j)``, ``i < j`` -> distances of ``j`` from ``i`` at which both keep their values.
 
-    Only pairs that some distance allows to share bytes are listed; all others that are live
+    Only pairs that may share bytes at some distance are listed; all other pairs that are live
     together must lie apart. O(pairs of pieces with one origin).
     """
     row, names = {name: k for k, name in enumerate(problem.names)}, problem.names
@@ -38,18 +38,18 @@ def find_meetings(
     candidates: Sequence[AliasCandidate],
     origins: Origins,
 ) -> dict[tuple[int, int], list[Meeting]]:
-    """Storages ``(i, j)``, ``i < j`` -> the distances at which both may survive, and why.
+    """Storages ``(i, j)``, ``i < j`` -> the distances at which both may keep their values, and why.
 
     Parameters
     ----------
     row
         Number of every storage.
     size
-        Bytes, by number.
+        Size of every storage, bytes, by its number.
     candidates
-        Between these storages.
+        Alias candidates between these storages.
     origins
-        Of their bytes.
+        Origins of the storages' bytes.
     """
     from formulations.joint_sharing import Meeting
 
@@ -84,7 +84,7 @@ def find_meetings(
 def suggested_shifts(
     row: Mapping[str, int], candidates: Sequence[AliasCandidate], origins: Origins
 ) -> dict[tuple[int, int], set[int]]:
-    """Pairs of rows -> distances at which they lie by a candidate, or bytes of one origin meet."""
+    """Pairs of rows -> distances that candidates name, or at which bytes of one origin meet."""
     wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
 
     def suggest(one: str, other: str, shift: int) -> None:

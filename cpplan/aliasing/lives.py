@@ -15,7 +15,7 @@ from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 
-# Storages per block, whose last end is one number.
+# Storages per block; a block is skipped by the last end of its storages.
 _BLOCK = 256
 
 
@@ -28,11 +28,11 @@ class Lives(Protocol):
     def hands_over(self, one: str, other: str, op: int) -> bool:
         """True if an op is the last to access ``one``, for good, and the first to access ``other``.
 
-        Then both are live at the op's step, and at no other step.
+        Both are then live together at the op's step only.
         """
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
-        """Function from one of these storages to the others that may be live with it."""
+        """Function from one of these storages to the others that may be live at the same step."""
 
 
 def kept_storages(graph: Graph, residency: Residency) -> set[str]:
@@ -98,8 +98,7 @@ class ProgramLives:
 
         def live_with(name: str) -> list[str]:
             begin, end = self.lower[name], self.upper[name]
-            # A storage that begins later is live with it if it begins before its end; one that
-            # begins earlier, if it ends after its begin.
+            # Two storages are live together if each begins before the other ends.
             many = int(np.searchsorted(lower, end, side="left"))
             blocks = np.flatnonzero(last[: -(-many // _BLOCK)] > begin) * _BLOCK
             rows = (blocks[:, None] + np.arange(_BLOCK)).ravel()

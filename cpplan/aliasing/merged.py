@@ -24,7 +24,7 @@ class Merged:
     row
         Row in ``problem`` of every original buffer, shape ``(n,)``.
     within
-        Its byte offset there, shape ``(n,)``.
+        Byte offset of every original buffer within that row, shape ``(n,)``.
     """
 
     problem: Problem
@@ -70,7 +70,7 @@ def merge_alias_sets(problem: Problem, alias_sets: AliasSets) -> Merged:
         places = np.array([alias_sets.place[name] for name in members], np.int64)
         number = len(all_names)
         row[rows], within[rows] = number, places
-        # The member with the highest end names the alias set; of equals the first.
+        # The member with the highest end names the alias set; the first one on ties.
         all_names.append(members[int(np.argmax(places + problem.size[rows]))])
         columns["lower"].append(int(problem.lower[rows].min()))
         columns["upper"].append(int(problem.upper[rows].max()))

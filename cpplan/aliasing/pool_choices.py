@@ -158,8 +158,8 @@ def _left_out(
 ) -> list[frozenset[AliasCandidate]]:
     """Sets of candidates to leave out, each tried once.
 
-    None; those between a storage that fits into its first pool and one that does not; all
-    placements; all in place; all.
+    No candidate; the candidates between a storage that fits into its first pool and one that does
+    not; all placements; all in-place candidates; all candidates.
     """
     row = {name: k for k, name in enumerate(problem.names)}
 

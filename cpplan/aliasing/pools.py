@@ -46,8 +46,9 @@ def pack_in_pools(
 ) -> Packed:
     """The best layout over several pools found in time.
 
-    With sharing, several choices of candidates are packed, first all that go together. The bounds
-    of these packings hold for one choice only and are replaced by weaker ones.
+    With sharing, several choices of candidates are packed, first the one with all candidates that
+    go together. The bounds of these packings hold for one choice only and are replaced by weaker
+    bounds that hold for every choice.
     """
     levels, deadline = objective_levels(problem, objective), budget.deadline
 

@@ -1,8 +1,8 @@
 """The ordering problem with shared bytes, in which stretches of bytes take the place of storages.
 
-Candidates that hold in every order of the ops can be used whatever the order. An alias set is cut
-at the addresses at which its storages begin and end. Each stretch is live from the first op that
-accesses a storage over it to the last, as a storage is.
+A candidate that holds in every order of the ops can always be used. An alias set is cut at the
+addresses at which its storages begin and end. Each stretch is live, like a storage, from the first
+op that accesses a storage over it to the last.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def share_in_any_order(
 ) -> tuple[OrderProblem, bool]:
     """The ordering problem with all candidates that hold in every order, and True if it is exact.
 
-    If the second is true, no order needs fewer bytes under any candidates than in this problem: its
-    bounds hold for every plan. O(ops² / 64 + candidates × storages that they join). With more than
-    `any_order_ops` ops, only in-place pairs are used whose op is the last reader by its direct
-    predecessors alone, in linear time.
+    If the second value is true, no choice of candidates needs fewer bytes in any order than this
+    problem: its bounds hold for every plan. O(ops² / 64 + candidates × storages that they join).
+    With more than `any_order_ops` ops, only in-place pairs are used for which the direct
+    predecessors of the op prove that it reads last, in linear time.
 
     Parameters
     ----------
     graph
         The graph that is computed.
     ordering
-        Its ordering problem (``order_problem``), without sharing.
+        The graph's ordering problem (``order_problem``), without sharing.
     residency
         The boundary tensors that the arena holds.
     candidates
@@ -86,11 +86,11 @@ def share_in_any_order(
 def _handed_over(
     ordering: OrderProblem, candidates: Sequence[AliasCandidate]
 ) -> list[dict[str, int]]:
-    """Chains of storages that ops write in place, each over the one before, in every order.
+    """Chains of storages that ops can write in place in every order, each over the one before.
 
-    The op is the last to access the old storage, as all other ops that access it are its direct
-    predecessors, and the first to access the new one, as it is a direct predecessor of all others.
-    So only neighbours in a chain are ever live together. O(candidates + accesses): precedences that
+    An op may continue a chain if all other ops that access the old storage are its direct
+    predecessors, and if it is a direct predecessor of all other ops that access the new one. So
+    only neighbours in a chain are ever live together. O(candidates + accesses): precedences that
     follow only from longer paths are not used.
     """
     row = {name: k for k, name in enumerate(ordering.storages)}
@@ -190,10 +190,10 @@ def _cut_up(
 ) -> tuple[OrderProblem, bool]:
     """The problem in which stretches of bytes replace the storages of groups.
 
-    A group maps storages to their places. A stretch is named by the bytes of the first storage over
-    it, in the order of the problem. The second value is True if every stretch is live without
-    a pause in every order. A stretch that may pause gets the lifespan of one storage over it, so
-    that it is never live too long.
+    A group maps storages to their places. A stretch is named by its bytes of the first storage over
+    it, in the order of the problem. The second value is True if every stretch is live without a
+    pause in every order. A stretch that may pause gets the lifespan of one storage over it, so that
+    it is never live too long.
     """
     row = {name: k for k, name in enumerate(ordering.storages)}
     size = dict(zip(row, ordering.size.tolist(), strict=True))
@@ -235,7 +235,7 @@ def _cut_up(
 
 
 def _savings(candidates: Iterable[AliasCandidate]) -> dict[str, tuple[int, int]]:
-    """The op that may write a storage in place, and the most bytes of it, by storage."""
+    """Storage -> the op that may write it in place, and the most bytes that this saves."""
     savings: dict[str, tuple[int, int]] = {}
     for candidate in candidates:
         if candidate.in_place:
@@ -281,8 +281,9 @@ def _connected(accessed: Sequence[Sequence[int]]) -> bool:
 def _none_better(candidates: Sequence[AliasCandidate], alias_sets: AliasSets) -> bool:
     """True if all placements are in force, and all results that can be in place are.
 
-    The layout then has all placements, as ``cpplan.aliasing.bounds`` assumes, and each result that
-    could lie over an input lies over one. So no choice saves more at any step of any order.
+    The layout then has all placements, as ``cpplan.aliasing.bounds`` assumes, and every result that
+    an op can write over an input is written over one. So no choice saves more at any step of any
+    order.
     """
     used = set(alias_sets.candidates)
     placed = all(candidate in used for candidate in candidates if not candidate.in_place)

@@ -1,8 +1,8 @@
 """Search for the candidates to use, and for offsets, at a given order.
 
 The search takes as many candidates as go together. While a gap is left, it tries fewer or other
-candidates around the step of the peak, each choice packed by heuristics; it packs the best choice
-by search; and for small programs CP-SAT searches candidates and offsets together.
+candidates around the step of the peak, and packs each choice by heuristics. It then packs the best
+choice by search; for small programs CP-SAT searches candidates and offsets together.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Choice:
         All candidates, in the order in which they were tried.
     skip
         The candidates left out.
-    alias sets
-        The alias sets that they form.
+    alias_sets
+        The alias sets that the other candidates form.
     merged
         The problem packed, one buffer per alias set.
     incumbent
-        Its best packing.
+        The best packing of that problem.
     """
 
     order: Sequence[AliasCandidate]
@@ -79,7 +79,7 @@ class Choice:
 
 
 class _Facts(NamedTuple):
-    """The candidates, the rules by which they go together, and a bound whichever are used."""
+    """The candidates, the rules by which they go together, and a bound for every choice of them."""
 
     candidates: tuple[AliasCandidate, ...]
     rules: SharingRules
@@ -105,7 +105,7 @@ def _read(
 
 
 def _no_facts(graph: Graph, problem: Problem, lives: ProgramLives) -> _Facts:
-    """No candidates, and a bound that holds whatever shares bytes."""
+    """No candidates, and a bound that holds even if storages share bytes."""
     rules = SharingRules({}, lives, Origins(graph, ()), ())
     return _Facts((), rules, largest_buffer_bound(problem))
 
@@ -116,9 +116,9 @@ class SharingSearch(LevelIncumbent[Choice]):
     Parameters
     ----------
     program
-        May run ops again: copies then share bytes like other tensors.
+        Ops in order. It may run ops again: the copies share bytes like other tensors.
     problem
-        Its buffers.
+        The program's buffers.
     residency
         The boundary tensors that the arena holds.
     kinds
@@ -126,16 +126,16 @@ class SharingSearch(LevelIncumbent[Choice]):
     target, limit
         As in :class:`~cpplan.packing.incumbent.Incumbent`.
     seed
-        For random choices.
+        Seed of the random choices.
     report
         Called with peak, bound and source at every improvement.
     reading
-        When it passes before all is known of what may share bytes, nothing shares any.
+        Deadline for finding the candidates; if it passes first, no bytes are shared.
 
     Attributes
     ----------
     late
-        True if time was up before that was known.
+        True if that deadline passed before all candidates were found.
 
     Raises
     ------
@@ -167,10 +167,10 @@ class SharingSearch(LevelIncumbent[Choice]):
         self.candidates, self.rules, bound = facts
         self.late = bound.name != SHARED
         self._random = random.Random(seed)
-        # Every choice is packed towards these.
+        # Every choice is packed towards this target and limit.
         self.target, self.limit = target, limit
         self.bounds = [bound]
-        # Permission to share must never cost bytes: with many buffers, plan without sharing first.
+        # Sharing must never give a larger peak: with many buffers, plan without sharing first.
         self._plain = self._pack(self.candidates, frozenset(self.candidates), AliasSets())
         self._many = len(problem) > active().many_buffers
         few = self.candidates and not self._many
@@ -206,7 +206,7 @@ class SharingSearch(LevelIncumbent[Choice]):
                 self._watch(self.best, pack_again, deadline)
                 return
             self._pack_first(deadline)
-            # With many buffers, one proof takes no longer than packing the other choices.
+            # With many buffers, packing the other choices takes as long as a proof: prove first.
             prove = partial(self._prove, active().first_work, budget)
             for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
                 if not self.done:
@@ -216,7 +216,7 @@ class SharingSearch(LevelIncumbent[Choice]):
             return
 
     def _pack_first(self, deadline: Deadline) -> None:
-        """Run heuristics on the choice of all candidates; of many buffers, first on none."""
+        """Run heuristics on the choice of all candidates; many buffers first without sharing."""
         if not self._many:
             self._run_heuristics(self.best, deadline)
             return

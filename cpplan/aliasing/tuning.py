@@ -14,29 +14,32 @@ class AliasingTuning:
     Attributes
     ----------
     plain_share
-        Of the time, for packing many buffers without sharing.
+        Share of the time left for packing many buffers without sharing.
     first_moves
-        Other choices tried in the first turn.
+        Neighbours of the best choice tried in the first turn.
     packing_share
-        Of the time left, for packing one choice.
+        Share of the time left for packing one choice.
     first_work
-        Deterministic time of CP-SAT in the first turn.
+        CP-SAT's deterministic time in the first turn.
     many_buffers
-        Buffers above which CP-SAT has its turn at once, and the plan without sharing comes first.
+        Number of buffers above which the plan without sharing is made first, and CP-SAT runs before
+        fewer candidates are tried.
     most_effort
         Longest turn, as a multiple of the first.
     cp_sat_pairs
-        Pairs of buffers of which one may share bytes, up to which CP-SAT is asked: each makes three
-        literals or more.
+        Largest number of buffer pairs for which CP-SAT runs: pairs live together in which at least
+        one buffer may share bytes. Each pair makes three literals or more.
     pools_choice_share
-        With several pools: of the time left, for each choice of candidates but the last.
+        With several pools: share of the time left for each choice of candidates.
     pools_move_share
-        With several pools: of the time left, for packing without one more candidate.
+        With several pools: share of the time left for packing with one candidate fewer.
     any_order_ops
-        Ops up to which candidates that hold in any order are looked for: ancestors as bits, and
-        pairs of storages that may meet, take gigabytes for many more.
+        Largest number of ops for which candidates that hold in every order are looked for: with
+        many more, the bit sets of ancestors and the pairs of storages that may be live together
+        take gigabytes.
     few_members
-        Storages of an alias set above which those that live with one are looked up.
+        Size of an alias set, in storages, above which an index finds its members that are live with
+        a given storage.
     """
 
     plain_share: float = 0.3

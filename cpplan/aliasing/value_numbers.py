@@ -12,7 +12,7 @@ from cpplan.program.anf import to_anf
 
 
 class Piece(NamedTuple):
-    """Bytes ``[begin, end)`` of a storage, which are those of ``origin`` from ``start`` on."""
+    """Bytes ``[begin, end)`` of a storage: a copy of the bytes of ``origin`` from ``start`` on."""
 
     begin: int
     end: int
@@ -28,8 +28,8 @@ class Piece(NamedTuple):
 class Origins:
     """The pieces of every storage that a candidate names, ascending and without holes.
 
-    Only candidates count: bytes that no candidate says to be copied have an origin of their own.
-    ``poll`` is called for every op that copies, and may raise.
+    Only candidates count: bytes that no candidate declares a copy are their own origin. ``poll`` is
+    called for every op that copies, and may raise.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Origins:
     def _copy(self, source: str, target: str, shift: int, begin: int, end: int) -> None:
         """Give bytes ``[begin, end)`` of ``target`` the origins of ``source`` at ``+ shift``.
 
-        ``shift`` is the address of the target less that of the source at which both share them.
+        ``shift`` is the address of the target less that of the source when both share these bytes.
         """
         taken = _cut(self.of[source], begin + shift, end + shift)
         moved = [Piece(p.begin - shift, p.end - shift, p.origin, p.start) for p in taken]

@@ -16,12 +16,12 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 
 FORCED = "forced live bytes"
-# Bits of all bit sets together, about, and ops that are looked at together at least.
+# Approximate bits of all bit sets together, and the smallest number of ops in a group.
 MOST_BITS, LEAST_COLUMNS = 1 << 26, 1024
-# Ops above which the one that proves the bound is named.
+# Number of ops above which the certificate names the op that proves the bound.
 MANY_OPS = 4096
-# Storages between two looks at the clock; about how long an op and a storage take, where time is
-# counted in work.
+# Storages between two looks at the clock; approximate seconds for one op and one storage, where
+# time is counted in work.
 _LOOK_EVERY = 1024
 _SECONDS_PER_STEP = 5e-7
 
@@ -53,9 +53,9 @@ class OrderBounds:
         return int(self.forced.max(initial=self.idle))
 
     def certificate(self, problem: OrderProblem) -> ForcedAt | None:
-        """The op that proves the bound; ``None`` for problems of few ops, where it is soon found.
+        """The op that proves the bound; ``None`` with few ops, since the checker finds it quickly.
 
-        Also ``None`` if the ops have no names.
+        ``None`` as well if the ops have no names.
         """
         if len(problem) <= MANY_OPS or len(problem.names) < len(problem):
             return None
@@ -67,21 +67,22 @@ def order_bounds(
 ) -> OrderBounds:
     """Bytes live in every order and ops with a fixed step, from ancestors and descendants.
 
-    A storage is live while an op runs, in every order, if the op or one of its ancestors brings it
-    to life (or it is there from the start), and the op or one of its descendants accesses it (or it
-    stays to the end).
+    In every order, a storage is live while an op runs if the op or one of its ancestors accesses
+    the storage (or it is present from the start), and the op or one of its descendants accesses it
+    (or it is kept to the end).
 
-    Ancestors and descendants are bit sets; those of all ops at once would have ops² bits, so that
-    large problems are done in groups of ops: memory is linear, time O((ops + storages) × ops / 64)
-    words. Ops for which the deadline leaves no time keep the bytes that they access themselves.
+    Ancestors and descendants are bit sets. The bit sets of all ops together would have ops² bits,
+    so large problems are done in groups of ops: memory is linear, time O((ops + storages) × ops /
+    64) words. If the deadline passes, the remaining ops keep only the bytes that they access
+    themselves.
 
     Parameters
     ----------
     problem
         Ops and storages.
     order
-        A valid order. The ops with the most bytes in it are done first; those with no more bytes
-        in it than another op has in every order may be left out, as they cannot raise the bound.
+        A valid order. Ops are done by falling bytes live in this order; an op may be left out if
+        its bytes there are at most the bound so far, as it cannot raise the bound.
     deadline
         Ends the work when it passes; the bounds hold nevertheless.
 
@@ -121,7 +122,7 @@ def order_bounds(
 
 def _accessed_bytes(problem: OrderProblem) -> Ints:
     """Bytes that each op needs by itself: storages it accesses, and those live throughout."""
-    # What is there from the start and stays to the end is live whatever runs.
+    # Storages present from the start and kept to the end are live at every step.
     always = problem.present & problem.kept
     throughout = problem.base + int(problem.size[always].sum())
     forced = np.full(len(problem), throughout, np.int64) + problem.extra
@@ -137,7 +138,7 @@ def _forced_bytes(
     """Bytes live in every order while each of these ops runs; fewer when time runs out."""
     ops, count = len(problem), len(columns)
     everyone = (1 << count) - 1
-    # Of the chosen ops, those at or before an op, and those at or after it.
+    # For every op, bits of the chosen ops that run at or before it, and at or after it.
     before = [0] * ops
     for bit, op in enumerate(columns.tolist()):
         before[op] = 1 << bit
@@ -181,11 +182,12 @@ def _cut_positions(problem: OrderProblem, sequence: list[int]) -> list[int]:
     waits = problem.predecessors
     later = np.repeat(np.arange(ops), np.fromiter(map(len, waits), np.int64, ops))
     earlier = np.fromiter(chain.from_iterable(waits), np.int64, len(later))
-    # The first step at which one runs that waits for an op, and the one after all it waits for.
+    # For every op: the step of its first successor, and the step after its last predecessor.
     awaited, free = np.full(ops, ops), np.zeros(ops, np.int64)
     np.minimum.at(awaited, earlier, step[later])
     np.maximum.at(free, later, step[earlier] + 1)
-    # How the ops without a successor so far, and those without a predecessor from here, change.
+    # By step: change in the number of ops run without a successor run, and of ops not run whose
+    # predecessors have all run.
     ends, starts = np.zeros((2, ops + 1), np.int64)
     for changes, begin, end in ((ends, step, awaited), (starts, free, step + 1)):
         np.add.at(changes, begin, 1)
@@ -208,6 +210,6 @@ def topological_order(problem: OrderProblem) -> list[int]:
 
 
 def _members(bits: int, count: int) -> Ints:
-    """The positions of the ones."""
+    """Positions of the bits that are 1."""
     raw = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(raw, count=count, bitorder="little"))

@@ -3,9 +3,9 @@
 In every order, the ops that run before an op ``u`` form a downset ``D``: closed under predecessors,
 with all ancestors of ``u``, without ``u`` and its descendants. The bytes live while ``u`` runs
 depend on ``D`` alone: they are those of the storages that ``u`` accesses, and of the storages that
-are begun by an op of ``D`` (or present) and needed by an op outside ``D`` (or kept). Their minimum
-over all ``D`` is a minimum cut between the ancestors and ``u`` with its descendants, ``D`` on the
-source's side (a closure problem, Picard 1976, with a pair of nodes for each storage):
+are begun by an op of ``D`` (or present) and needed by an op outside ``D`` (or kept). The minimum of
+these bytes over all ``D`` is a minimum cut between the ancestors and ``u`` with its descendants,
+``D`` on the source's side (a closure problem, Picard 1976, with a pair of nodes for each storage):
 
 * ``v → p`` of unlimited capacity for each predecessor ``p`` of ``v``: if ``v`` has run, so has
   ``p``;
@@ -14,9 +14,9 @@ source's side (a closure problem, Picard 1976, with a pair of nodes for each sto
   arcs have unlimited capacity;
 * a storage that is present is begun at the source; one that is kept ends at the sink.
 
-The largest of these minima bounds every order. An op has at least its minimum of bytes in any
-order, so that only ops that exceed the bound in all orders seen need a cut. Each cut gives a new
-order: ``D`` first, then ``u``, then the rest.
+The largest of these minima bounds every order. An op whose live bytes in some order seen are at
+most the bound cannot raise it: only the other ops need a cut. Each cut gives a new order: ``D``
+first, then ``u``, then the rest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 
 NAME = "minimum cut"
-# About how long a cut takes for each arc, where time is counted in work.
+# Approximate seconds of a cut for each arc, where time is counted in work.
 _SECONDS_PER_ARC = 3e-7
-# About how long the first may take at most, by the clock.
+# Approximate longest time of the first cut for each arc, seconds by the clock.
 _MOST_SECONDS_PER_ARC = 5e-6
 
 
@@ -54,7 +54,7 @@ class OrderCuts:
     ----------
     bounds
         Lower bound on the bytes live while each op runs, in every order, shape ``(ops,)``: the
-        minimum cut where there is one already, else the forced bytes.
+        minimum cut where it has been computed, else the forced bytes.
     order, peak
         The best order seen, and its peak, bytes.
 
@@ -81,7 +81,7 @@ class OrderCuts:
         self.bounds: Ints = forced.copy()
         self.order: Ints = np.asarray(order, np.int64)
         self.peak = problem.peak(self.order)
-        # The fewest bytes that each op had in any order, until its minimum is known.
+        # Fewest bytes live while each op runs, over all orders seen.
         self._seen = np.empty(len(problem), np.int64)
         self._seen[self.order] = problem.pressure(self.order)
         self._settled = np.zeros(len(problem), bool)
@@ -95,8 +95,8 @@ class OrderCuts:
     def run(self, deadline: Deadline, *, enough: int | None = None) -> None:
         """Cut the ops that may raise the bound, those with the most bytes first.
 
-        It ends at a bound of ``enough`` bytes, and where the next cut may take longer than there
-        is time: a cut itself cannot be stopped.
+        It ends at a bound of ``enough`` bytes, or when the next cut may take longer than the time
+        left: a cut cannot be stopped once begun.
         """
         longest = _MOST_SECONDS_PER_ARC * self._network.arcs
         while not deadline.expired():
@@ -115,7 +115,7 @@ class OrderCuts:
             self._see(np.concatenate([before, [op], after[after != op]]))
 
     def least(self, op: int) -> tuple[int, np.ndarray]:
-        """Fewest bytes live while an op runs, and the ops run then; see :class:`CutNetwork`."""
+        """Fewest bytes live while an op runs, and flags of the ops that run before it."""
         return self._network.minimum(op)
 
     def certificate(self) -> CutFlow | None:
@@ -129,7 +129,7 @@ class OrderCuts:
         return self._network.certificate(int(np.where(self._settled, self.bounds, -1).argmax()))
 
     def _see(self, order: Ints) -> None:
-        """Record an order: its bytes are at least every op's minimum, and it may be the best."""
+        """Record an order: lower the fewest bytes seen for each op, and keep the best order."""
         pressure = self.problem.pressure(order)
         self._seen[order] = np.minimum(self._seen[order], pressure)
         peak = int(pressure.max(initial=0))
@@ -160,7 +160,7 @@ class CutNetwork:
         begun, ended = [], []
         for storage, ops in enumerate(problem.accessed_by):
             among = set(ops)
-            # Of ops that access it, only one that waits for none of the others can be the first.
+            # Only ops that wait for no other op that accesses the storage can access it first.
             first = [op for op in ops if among.isdisjoint(problem.predecessors[op])]
             last = [op for op in ops if among.isdisjoint(problem.successors[op])]
             begun.append(self._source if problem.present[storage] else self._joined(first))
@@ -240,7 +240,7 @@ class CutNetwork:
         limit = np.zeros(self.arcs, np.int64)
         limit[: self._links] = int(problem.size.sum()) + 1
         limit[self._links :] = problem.size
-        # What the op accesses is live in any case.
+        # Storages that the op accesses are live in any case.
         accessed = list(problem.accesses[op])
         limit[self._links + np.array(accessed, np.int64)] = 0
         least = problem.base + int(problem.extra[op]) + int(problem.size[accessed].sum())

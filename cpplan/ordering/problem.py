@@ -3,7 +3,7 @@
 The bytes live after a set of ops has run depend on that set alone, not on the order within it. A
 *storage* (a tensor with its views) is allocated when the first op that accesses it runs, and freed
 when the last one has run; inputs are there from the start, outputs stay to the end. While an op
-runs, every storage it accesses is live, and its workspaces and the tensors of its bodies besides.
+runs, every storage it accesses is live, and so are its workspaces and the tensors of its bodies.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def order_problem(
     kept[columns.root[columns.are(stays)]] = True
     lists = columns.read, columns.written
     accesses = np.concatenate([columns.root[some.item] * ops + some.owner for some in lists])
-    # Storages in turn, and of each the ops that access it.
+    # Every storage with the ops that access it.
     roots, accessing = np.divmod(np.unique(accesses), max(1, ops))
     counts = np.bincount(roots, minlength=len(inside))
     ends = np.cumsum(counts).tolist()
@@ -205,8 +205,8 @@ def order_problem(
 def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
     """The most bytes that buffers of an op's bodies hold at once, without their constants.
 
-    They are counted in a graph of this op and its own tensors: all other buffers there are those
-    of its bodies.
+    They are counted in a graph of this op and its own tensors: all other buffers of that graph
+    belong to the bodies.
     """
     if not op.bodies:
         return 0

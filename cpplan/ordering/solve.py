@@ -1,8 +1,8 @@
 """``search_order``: the stages of the search for the order of least peak.
 
-The stages are a bound, constructive orders and minimum cuts; then, on the pieces between ops with a
-fixed step, turns on the highest piece: downset search, exact as far as its states reach, window
-search and CP-SAT. The given order is always a candidate.
+The stages are a bound, constructive orders and minimum cuts; then the order is cut at the ops with
+a fixed step, and the piece of largest peak is improved in turns: by downset search, exact unless it
+runs out of states, window search and CP-SAT. The given order is always a candidate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.turns import Turn, Turns
 
 EXACT, LIU = "downset search", "Liu's algorithm"
-# The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
+# Their first use compiles for seconds; CP-SAT, which runs before, mostly solves problems of few
+# ops.
 COMPILED = ("beam", "beam_backward")
 
 
@@ -97,7 +98,7 @@ class OrderSearch:
         target: int = 0,
         report: Callable[[OrderOutcome], None] = lambda outcome: None,
     ):
-        # Models of orders are small: a second thread only takes longer to begin.
+        # Models of orders are small: more threads only add time at the start.
         self._problem, self._target, self._budget = problem, target, budget.on_one_thread()
         self._report = report
         self._bounds = order_bounds(
@@ -135,7 +136,7 @@ class OrderSearch:
             budget = self._budget.until(deadline)
             self._turns.run(lambda effort: self._turn(effort, budget), lambda: self.done, deadline)
         except TimeUpError:
-            pass  # asked again, it goes on
+            pass  # the next run continues
 
     def _begin(self, deadline: Deadline) -> None:
         """Run the constructive orders and the minimum cuts, then make the pieces for the turns."""
@@ -144,7 +145,7 @@ class OrderSearch:
             problem, bounds, self.best, self._target, self._budget.until(deadline), self._report
         )
         if not self.done:
-            deadline.check()  # asked again, what had no time is made first
+            deadline.check()  # the next run begins with the heuristics that had no time
             self._cut_into_pieces()
 
     def _cut_again(self, deadline: Deadline) -> None:
@@ -195,7 +196,7 @@ def _construct(
     budget: Budget,
     report: Callable[[OrderOutcome], None],
 ) -> tuple[OrderOutcome, OrderCuts | None]:
-    """The best order by Liu's algorithm, constructive orders, cuts and CP-SAT, with the cuts made.
+    """The best order by Liu's algorithm, constructive orders, cuts and CP-SAT, and the cuts.
 
     A forest is solved exactly; otherwise the methods run until the peak meets the bound.
     """
@@ -283,7 +284,7 @@ def _divide(
         least = max(target, best.bound)
         if best.peak <= least or deadline.expired():
             break
-        # Half way: at the bound itself, parts are divided that are better left alone.
+        # A target half way to the bound: with the bound itself, too many parts would be divided.
         order = divide_by_cuts(problem, order, (least + best.peak) // 2, deadline)
         peak = problem.peak(order)
         if peak < best.peak:
@@ -320,12 +321,12 @@ def _improve(piece: OrderPiece, target: int, effort: int, budget: Budget) -> Non
 
 
 def _compiled(deadline: Deadline) -> bool:
-    """True if the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
+    """True if the loops are compiled, after waiting a share of the time; else only CP-SAT runs."""
     return prepare_all((BEAM, DOWNSETS), deadline.share(COMPILING_SHARE))
 
 
 def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:
-    """Downset search in both directions: which of them meets the fewest states, nothing tells."""
+    """Downset search forward and in reversed time: no rule tells which needs fewer states."""
     most = active().most_state_bytes // (48 + len(piece.problem) // 8)
     states = active().first_states * effort
     if states // 2 > most:

@@ -14,42 +14,47 @@ class OrderingTuning:
     Attributes
     ----------
     bound_share
-        Of the time, for what is live in every order, where there are very many ops.
+        Share of the time left for the bytes live in every order; it is reached only with very many
+        ops.
     cuts_share
-        Of what is left, for minimum cuts: milliseconds each, of which a few mostly do.
+        Share of the time left for minimum cuts, a few milliseconds each; a few cuts are mostly
+        enough.
     divisions
-        Times that the order is divided at minimum cuts, within the same share.
+        Number of times that the order is divided at minimum cuts, within an equal share of the time
+        left.
     few_ops
-        Ops up to which CP-SAT has its turn before anything is compiled.
+        Largest number of ops for which CP-SAT runs before the loops are compiled.
     few_ops_work
-        Deterministic time of that turn.
+        CP-SAT's deterministic time in that run.
     first_states
-        States of the exact search in the first turn.
+        Most states of the exact search in the first turn.
     first_windows
-        Windows of the first turn.
+        Windows searched in the first turn.
     window_states
-        States for each window.
+        Most states of the search of one window.
     most_state_bytes
-        Bytes that states of the exact search may take.
+        Most bytes that the states of the exact search may take.
     first_cp_sat_work
-        Deterministic time of CP-SAT in the first turn.
+        CP-SAT's deterministic time in the first turn.
     cp_sat_ops
-        Ops above which CP-SAT improves windows only.
+        Number of ops above which CP-SAT improves windows only.
     most_effort
-        Longest turn, as a multiple of the first: without a time limit, the search ends there, so
-        that packing has its turn.
+        Longest turn, as a multiple of the first: without a time limit, the search ends after it, so
+        that packing can begin.
     shortest_window
-        Ops of the shortest window.
+        Number of ops in the shortest window.
     longest_window
-        Ops of the longest window.
+        Number of ops in the longest window.
     cp_sat_window
-        Ops of a window for CP-SAT.
+        Number of ops in a window for CP-SAT.
     beam_state_ops
-        States times ops of the beam by default: 1,000 ops take a second or two.
+        Product of states and ops that sets the beam's default width: 1,000 ops take a second or
+        two.
     beam_states
-        States of the beam at most, by default.
+        Largest default width of the beam, states.
     widest_slack, narrowest_slack
-        Of the peak: how far below it the target of a window search lies at most, and at least.
+        Largest and smallest distance from the peak down to the target of a window search, as a
+        share of the peak.
     """
 
     bound_share: float = 0.1

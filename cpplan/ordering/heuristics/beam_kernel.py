@@ -79,7 +79,7 @@ def extend_beam(
                 cand_ran[count] = op
                 count += 1
                 if free:
-                    break  # It costs nothing and may free something: no order has to wait with it.
+                    break  # It never raises the peak and may free bytes: no other choice is needed.
         count = _without_doubles(count, candidates, table)
         chosen = 0
         for candidate in range(count):
@@ -126,9 +126,9 @@ def extend_beam(
 
 @compiled_loop
 def _without_doubles(count, candidates, table):
-    """Keep, of candidates with the same ops done, the one of least peak; return how many remain.
+    """Keep the least peak among candidates with the same ops done; return the number kept.
 
-    Those that remain are moved to the front.
+    The candidates kept are moved to the front.
     """
     cand_live, cand_peak, cand_code, cand_parent, cand_ran, _ = candidates
     mask = 1

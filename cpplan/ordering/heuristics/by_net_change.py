@@ -1,9 +1,9 @@
 """List scheduling: the next op is the ready one after which the fewest bytes are live.
 
 The greedy rule of register-pressure scheduling (Goodman and Hsu, "Code Scheduling and Register
-Allocation in Large Basic Blocks", 1988), with bytes for registers. It looks one step ahead, so that
-it begins cheap branches that are expensive to finish. In reversed time, from the last op to the
-first, it makes other mistakes, so that both directions are worth trying.
+Allocation in Large Basic Blocks", 1988), with bytes for registers. It looks only one step ahead and
+so begins cheap branches that are expensive to finish. In reversed time, from the last op to the
+first, it makes other mistakes: both directions are worth trying.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Schedule:
         for other in self.problem.successors[op]:
             self.waiting[other] -= 1
             changed.add(other)
-        # Keys are total, so that the heap does not remember in which order they came.
+        # Keys are total: the result does not depend on the order of insertion.
         for other in changed:
             if not self.done[other] and not self.waiting[other]:
                 heapq.heappush(self.heap, self._key(other))

@@ -4,8 +4,8 @@ If an op's result has a single reader, the bytes that the op allocates and frees
 the order. An order of a subtree is then a sequence of *segments*, each with the bytes it rises to
 and the bytes it leaves behind, and the best order of a forest merges the segments of its trees:
 first those that leave no more bytes than they found, the lowest rise first; then the others, the
-deepest fall from the highest point first. Where an op must run after a segment that this rule puts
-behind it, the two become one segment.
+deepest fall from the highest point first. If this rule puts an op before a segment that must
+precede it, the two become one segment.
 
 Liu, "An application of generalized tree pebbling to sparse matrix factorization" (SIAM J. Alg.
 Disc. Meth. 8, 1987); Abdel-Wahab and Kameda, "Scheduling to minimize maximum cumulative cost
@@ -41,7 +41,7 @@ def tree_order(problem: OrderProblem) -> Ints | None:
     ([1, 0, 2], 11, 15)
     """
     if problem.entry:
-        return None  # bytes of the first step, whichever op it is, are no tree's
+        return None  # no tree has the bytes of the first step, which any op may take
     if _is_forest(problem):
         return np.array(_merged(problem), np.int64)
     backward = reverse_time(problem)

@@ -3,9 +3,9 @@
 The bytes live after a set of ops do not depend on the order within the set; of two partial orders
 with the same ops, the one with the smaller peak dominates (Ahn et al., "Ordering Chaos:
 Memory-Aware Scheduling of Irregularly Wired Neural Networks for Edge Devices" (SERENITY, MLSys
-2020), whose dynamic program keeps all of them; HMCOS, DAC 2022, bounds their number). Of the rest
-the beam keeps those with the least peak so far, ties by live bytes. An op that frees at least what
-it allocates and does not raise the peak is run at once.
+2020), whose dynamic program keeps all undominated sets; HMCOS, DAC 2022, bounds their number). The
+beam keeps the ``width`` of them with the least peak so far, ties by live bytes. An op that frees at
+least what it allocates and does not raise the peak is run at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cpplan.ordering.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# States extended by one op a second, about; counted where time is deterministic.
+# Approximate number of states extended by one op in a second; used where time is deterministic.
 _RATE = 2e7
 # Steps between two looks at the deadline.
 _STEPS = 16
@@ -43,7 +43,7 @@ def beam(
     Parameters
     ----------
     width
-        States kept; if left out, as many as take a second or two for 1,000 ops.
+        Number of states kept; by default, 1,000 ops take a second or two.
     level
         Peaks up to this many bytes count as equal, so that live bytes decide: a lower bound, or a
         target.
@@ -95,7 +95,7 @@ class _Beam:
         codes = np.random.default_rng(0).integers(0, 2**64, ops, np.uint64)
         self.problem = (
             *_flat(problem.predecessors),
-            # An op that waits twice for the same other must not become ready twice.
+            # An op that lists a predecessor twice must not become ready twice.
             *_flat([tuple(dict.fromkeys(after)) for after in problem.successors]),
             *_flat(problem.accesses),
             problem.size.astype(np.int64),

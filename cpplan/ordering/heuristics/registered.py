@@ -2,8 +2,8 @@
 
 A constructive order takes an :class:`~cpplan.ordering.problem.OrderProblem` and a
 :class:`~cpplan.runtime.deadline.Deadline` and returns every op once, after its predecessors: an
-array of op numbers, shape ``(ops,)``. It says nothing about how good the order is; the caller
-checks. ``register`` adds one.
+array of op numbers, shape ``(ops,)``. The order may have any peak; the caller measures it.
+``register`` adds a constructive order.
 
 Examples
 --------

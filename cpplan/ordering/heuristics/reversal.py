@@ -8,7 +8,7 @@ from cpplan.ordering.problem import OrderProblem
 
 
 def reverse_time(problem: OrderProblem) -> OrderProblem:
-    """The problem whose orders are this one's read backwards, with the same bytes at every step.
+    """The problem in which every order of this one runs backwards, with the same bytes live.
 
     A storage is live from its first access to its last in both directions; a storage present at
     the start is now kept to the end, and the reverse. Only ``entry``, which belongs to the first

@@ -37,7 +37,7 @@ def joint_model(
     alignment
         Alignment of every storage, bytes, shape ``(storages,)``.
     extra_alignment
-        Of every op's ``extra``, bytes, shape ``(ops,)``.
+        Alignment of every op's ``extra``, bytes, shape ``(ops,)``.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def joint_model(
 def _unit(
     problem: OrderProblem, alignment: Sequence[int] | Ints, extra_alignment: Sequence[int] | Ints
 ) -> int:
-    """Unit that divides all offsets of some best layout, bytes: see ``address_unit``."""
+    """Unit, bytes, that divides all offsets of some best layout: see ``address_unit``."""
     size = np.array([*problem.size, *problem.extra, problem.base, problem.entry], np.int64)
     align = np.array([*alignment, *extra_alignment, 1, 1], np.int64)
     some = size > 0

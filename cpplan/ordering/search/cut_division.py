@@ -1,6 +1,6 @@
-"""Orders from minimum cuts: the op with the most bytes gets its best place, then each part.
+"""Orders from minimum cuts: the op with the most live bytes is placed, then each part divided.
 
-A minimum cut gives the ops that should run before an op so that the fewest bytes are live beside
+A minimum cut gives the set of ops that must run before an op for the fewest bytes to be live with
 it. The ops before it and the ops after it are ordering problems again, each divided at its own op
 with the most bytes. Parts whose peak is at most a target stay as they are.
 """
@@ -17,7 +17,7 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.runtime.deadline import Deadline
 
-# About how long a part takes for each arc of its network, where time is counted in work.
+# Approximate seconds of a part for each arc of its network, where time is counted in work.
 _SECONDS_PER_ARC = 1e-6
 
 

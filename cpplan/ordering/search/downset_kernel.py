@@ -79,7 +79,7 @@ def _step(op, done, first, accesses, size, users, present, kept):
 
 @compiled_loop
 def _before(one, other, peak, count):
-    """True if one state goes before another: by lower pressure, more ops done, then the later."""
+    """True if one state goes before another: less pressure, then more ops done, then the later."""
     if peak[one] != peak[other]:
         return peak[one] < peak[other]
     if count[one] != count[other]:
@@ -164,9 +164,9 @@ def extend(
 ):
     """Extend up to ``pops`` states and return the reason for stopping.
 
-    States that reach a pressure of ``below`` are dropped. ``cursor`` keeps between calls: states
-    used, heap length, the level, and the row of the complete state once there is one. One set is
-    ``scratch``.
+    States that reach a pressure of ``below`` are dropped. ``cursor`` keeps four numbers between
+    calls: states used, heap length, the level, and the row of the complete state once there is one.
+    ``scratch`` has room for one set.
     """
     ops, capacity = len(extra), len(live)
     for _ in range(pops):
@@ -174,7 +174,7 @@ def extend(
             return PROVED
         row, cursor[1] = _pop(heap, cursor[1], peak, count)
         if table[find(done[row], done, table)] != row:
-            continue  # reached again with less pressure in the meantime
+            continue  # a later entry has reached this set with less pressure
         cursor[2] = max(cursor[2], peak[row])
         if count[row] == ops:
             cursor[3] = row
@@ -192,8 +192,8 @@ def extend(
             start = cursor[0]
             used = start
             dropped = False
-            # Run op; then, at once, whatever costs nothing: it frees at least what it takes, and
-            # fits below a level that no order can avoid.
+            # Run op; then at once every op that frees at least what it allocates and whose step
+            # fits below the level, which every order must reach.
             while nxt >= 0:
                 allocated, freed = _step(nxt, scratch, first, accesses, size, users, present, kept)
                 pressure = bytes_live + allocated + extra[nxt]

@@ -9,9 +9,9 @@ states few:
 * an op that frees at least what it allocates, and whose step fits below the level, runs at once;
 * states no better than the incumbent are dropped. If no state is left, the incumbent is optimal.
 
-With a level that every order must reach, the search is exact, and the level, which rises as states
-run out, is a lower bound for every order. With a higher level it finds out faster if any order
-stays below that level (SERENITY's soft budget, Ahn et al., MLSys 2020), but proves nothing else.
+If every order must reach the level, the search is exact; the level rises as states run out and is a
+lower bound for every order. With a higher level, the search decides faster if any order stays below
+that level (SERENITY's soft budget, Ahn et al., MLSys 2020), but proves nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 _WORK_A_SLICE = 1_000_000
-# About how long one state takes, where time is counted in work.
+# Approximate seconds of one state, where time is counted in work.
 _SECONDS_PER_STATE = 5e-6
 
 
@@ -43,7 +43,7 @@ class DownsetResult(NamedTuple):
     peak
         Peak of that order, bytes.
     level
-        Lower bound on every order's peak, bytes, if the level the search started at is one.
+        Lower bound on every order's peak, bytes, if the level at the start was a lower bound.
     complete
         True if the search ended by itself: with an order of peak at most ``level`` or, if no
         state is left, with the incumbent.
@@ -72,7 +72,7 @@ def search_downsets(
     incumbent
         A valid order.
     deadline
-        When it passes, or ``states`` have been made, the incumbent stands.
+        When it passes, or when ``states`` states have been made, the incumbent is returned.
     level
         Pressure that counts as equal to any lower one, bytes.
     states
@@ -119,7 +119,8 @@ def search_downsets(
     accesses, first = _flatten(problem.accesses)
     before = _bit_sets(problem.predecessors, words)
     users = _bit_sets(problem.accessed_by, words)
-    # Short enough for the clock and for Ctrl-C: extending a state looks at every op.
+    # Few enough states between two looks at the clock or Ctrl-C: extending a state looks at every
+    # op.
     pops = max(10, _WORK_A_SLICE // (ops * words))
     status = kernel.SLICE_SPENT
     while status == kernel.SLICE_SPENT and not deadline.expired():

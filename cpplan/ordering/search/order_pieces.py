@@ -1,7 +1,7 @@
 """An ordering problem in pieces, cut at the ops that every other op must precede or follow.
 
 Such an op runs at the same step in every order, so that the ops before it and the ops after it can
-be ordered on their own; the peak is that of the highest piece.
+be ordered on their own. The peak of the whole is the largest peak of a piece.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OrderPiece:
 
     @cached_property
     def problem(self) -> OrderProblem:
-        """Ordering problem of its ops, renumbered; made on demand: most are never the highest."""
+        """Ordering problem of the piece's ops, renumbered; made only when it is needed."""
         return self._whole.window(self._begin, self._begin + len(self.ops))
 
     @cached_property

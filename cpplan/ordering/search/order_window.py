@@ -2,8 +2,8 @@
 
 If only the ops at the steps ``begin <= step < end`` change places, the storages live at the
 window's two ends stay the same, so that the window is an ordering problem again: storages accessed
-before it are there from the start, storages accessed after it stay to the end, and storages live
-throughout are in ``base``. Its pressure is the whole order's pressure at these steps.
+before the window are present, storages accessed after it are kept, and storages live throughout are
+in ``base``. Its pressure is the whole order's pressure at these steps.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class WindowSearch:
     order
         A valid order to start from.
     seed
-        Of the windows.
+        Seed of the random choice of windows.
 
     Examples
     --------
