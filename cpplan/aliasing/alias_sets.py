@@ -111,7 +111,7 @@ class SharingRules:
         return shift < self.storages[one].size and -shift < self.storages[other].size
 
     def _overwrites(self, old: str, new: str, shift: int) -> bool:
-        """True if both live together at one op only, which may write ``new`` over what they share."""
+        """True if both live together at one op only, which may write ``new`` over ``old``."""
         begin = max(0, shift)
         end = min(self.storages[old].size, shift + self.storages[new].size)
         return any(

@@ -1,22 +1,24 @@
 """Access trace of a program: every read and write of bytes in memory, in order.
 
 Every op reads its inputs, writes its outputs and workspaces, and needs all of them whole until it
-ends. A tensor lies in a *retention*: one stretch of time that its storage spends in memory. The
-checkers take from here what must be in the arena, from which step to which, and who destroyed what.
-The trace follows from the graph and the order alone: no planner, and no lifespan analysis, is
-believed.
+ends. A tensor lies in a *retention*: one stretch of time that its storage spends in memory. From
+the trace the checkers derive the buffers that must be in the arena, their lifespans, and the access
+that destroyed a buffer's bytes. The trace follows from the graph and the order alone; no planner
+and no lifespan analysis is trusted.
 
-Which retention a tensor is in:
+The retention of a tensor:
 
-* a reader finds it where it was last written; a view that no op produces lies in its base;
-* an op that writes bytes of a storage it also reads passes them on, in the retention it read;
-* otherwise it writes into the storage's newest retention, unless that holds the tensor already:
-  then it is computed again, and a new retention begins;
-* a body's inputs and outputs that bear the name of one of the op's tensors are that tensor.
+* an op reads a tensor in the retention in which it was last written; a view that no op produces
+  lies in its base;
+* an op that writes bytes of a storage that it also reads passes the storage on: it writes into the
+  retention that it read;
+* otherwise an op writes into the storage's newest retention; if that holds the tensor already, the
+  tensor is computed again, and a new retention begins;
+* an input or output of a body with the name of one of the op's tensors is that tensor.
 
-Bytes that a placement of the graph copies are written with the value of their source, so that two
-retentions may hold them at one address. An input that an op writes over in place, by a relation of
-the plan, need not be intact when the op ends.
+Bytes that a placement of the graph copies have the value of their source, so that two retentions
+may hold them at one address. If a relation of the plan lets an op write over an input in place, the
+input need not be intact when the op ends.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ class Access(NamedTuple):
     """Access to bytes at a step, which writes them or needs them as they were last written.
 
     ``op`` is ``None`` if the caller accesses them, before or after the program. ``source`` is the
-    place from which the bytes written are copied, if they are only copied. ``owner`` is the first
-    step of the run, of an op of the program itself, to which the access belongs.
+    place from which the bytes are copied if the op only copies them. ``owner`` is the first step of
+    the run to which the access belongs; for an access in a body, that of the program's own op.
     """
 
     step: int
@@ -63,12 +65,13 @@ def trace(
     residency
         Inputs, outputs and constants that the arena holds.
     over
-        ``(output, input)`` pairs of copies that the plan puts in place of one another.
+        ``(output, input)`` pairs of copies: the plan has the output written in place over the
+        input.
 
     Raises
     ------
     VerificationError
-        If an op reads what nobody has written yet, or two buffers would bear one name.
+        If an op reads a tensor that nobody has written yet, or two buffers would have one name.
 
     Examples
     --------
@@ -110,7 +113,7 @@ def replay(
     for tensor in graph.tensors:
         if graph.is_storage(tensor.name) and tensor.name not in written:
             scope.begin_unproduced(tensor.name, None, 0)
-    # The caller's inputs are in the arena until the first op has run, used or not.
+    # The caller's inputs are in the arena until the first op has run, even if no op reads them.
     entered = program.starts[1] - 1 if program.order else 0
     record.accesses += [t._replace(step=entered, writes=False) for t in record.accesses]
     scope.run(program, 0)
@@ -208,7 +211,7 @@ class _Scope:
         return self._place_in(retention, name)
 
     def begin_unproduced(self, root: str, op: str | None, step: int) -> None:
-        """A storage that no op writes: the caller brings it, or ``op`` brings it for its body."""
+        """Begin a storage that no op writes: the caller or, for its body, ``op`` brings it."""
         if root not in self.newest:
             place = self._place_in(self._begin(root), root)
             if self.graph.tensor[root].kind != "constant":
@@ -226,7 +229,7 @@ class _Scope:
     def _run_op(self, op: Op, lower: int, upper: int) -> None:
         name, record = f"{self.prefix}{op.name}", self.record
         for tensor in op.inputs if self.graph.empty else ():
-            # Of a body, an empty view that nobody writes.
+            # An empty view in a body, which nobody writes.
             unwritten = tensor not in self.home and tensor not in self.graph.producer
             if unwritten and tensor in self.graph.empty:
                 self.begin_unproduced(tensor, name, lower)
@@ -236,7 +239,7 @@ class _Scope:
             record.access(lower, name, place, writes=False)
         writes = []
         read_of: dict[Retention, list[Place]] = {}
-        # Of a storage, the op passes on the latest retention that it reads.
+        # Storage -> the latest retention of it that the op reads, and so passes on.
         passing: dict[str, Retention] = {}
         for place in reads:
             read_of.setdefault(place.retention, []).append(place)
@@ -253,7 +256,7 @@ class _Scope:
             if not (passed or op.placements):
                 record.access(lower, name, place, writes=True)
                 continue
-            # An empty write still says that the buffer is there from this step on.
+            # An empty write still makes the buffer live from this step on.
             for begin, end in [*outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
                 for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
                     record.access(lower, name, part, writes=True, source=source)
@@ -280,10 +283,10 @@ class _Scope:
         return run
 
     def _overwritten(self, run: Run, reads: Sequence[Place]) -> Collection[Place]:
-        """Places of inputs that an output overwrites, if the op may overwrite all that lie there.
+        """Places of inputs that an output overwrites: they need not be intact at the op's end.
 
-        An input that lies there under another name may be read too late, after it is overwritten,
-        unless the op may overwrite it under that name too.
+        The op may also read the same bytes under another name, perhaps after they are overwritten:
+        such an input is listed only if the op may overwrite it under that name too.
         """
         if self.prefix or not self.record.over or not run.op.in_place:
             return ()
@@ -300,7 +303,7 @@ class _Scope:
         return lost
 
     def _copied(self, op: Op, tensor: str, reads: Sequence[Place]) -> list[tuple[int, int, Place]]:
-        """Bytes ``[begin, end)`` of an output that are only copied, each with its source."""
+        """Ranges of an output's bytes ``[begin, end)`` that are only copied, with their sources."""
         _, start = self.graph.root[tensor]
         by_name = {place.tensor: place for place in reads}
         found = []
@@ -342,7 +345,8 @@ class _Scope:
             if tensor.kind == "constant" and tensor.name in used:
                 inner.begin_unproduced(tensor.name, call, start)
         inner.run(program, start)
-        # The op reads the body's outputs at the end; until they are written they need no bytes.
+        # The op reads the body's outputs when the body ends; they need no bytes before they are
+        # written.
         carried += [inner.place(tensor.name) for tensor in boundary if tensor.kind == "output"]
         for place in carried:
             self.record.access(stop - 1, call, place, writes=False)
@@ -409,7 +413,7 @@ def _by_source(
 
 
 def outside(begin: int, end: int, cover: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The pieces of ``[begin, end)`` that ``cover`` leaves."""
+    """The parts of ``[begin, end)`` that the intervals of ``cover`` leave uncovered."""
     for low, high in sorted(cover):
         if begin < min(low, end):
             yield begin, min(low, end)

@@ -1,8 +1,8 @@
 """Agreement of an op's in-place pairs and placements for results with several names.
 
-An op may write bytes under several names: an output and a view of it. A statement about one name,
-that it is copied from an input or may be written over it, counts only if the op states the same of
-the others.
+An op may write bytes under several names: an output and a view of it. An op's statement that one
+name is copied from an input, or may be written over it, counts only if the op states the same about
+the other names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Said(NamedTuple):
-    """Statement that bytes of a result are those of ``source``, ``shift`` bytes further on."""
+    """Statement that bytes of a result may be those of ``source``, ``shift`` bytes further on."""
 
     result: Place
     source: Retention
@@ -25,7 +25,7 @@ class Said(NamedTuple):
 
 
 def written_over(output: Place, source: Place) -> Said:
-    """Statement of a pair in place.
+    """Statement made by an in-place pair.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def written_over(output: Place, source: Place) -> Said:
 
 
 def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
-    """Statement of a placement; ``joined`` if the whole is the op's result, not the part.
+    """Statement made by a placement; ``joined`` is true if the whole, not the part, is the result.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
 
 
 def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Iterator[bool]:
-    """True for each statement that agrees with the others on all that the op writes.
+    """True for each statement that holds under all names of the bytes that the op writes.
 
     Parameters
     ----------
     once
-        True if no byte can be stated to be two others, as for copies.
+        True if a byte may have one source only, as for copies.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Checks of tensors that share bytes by choice, and the bytes that they fill together.
 
-Two retentions may meet at a byte and a step only if both hold the same value there, because all the
-ops between have only copied it, or if the op that runs then writes the one in place over the other,
-which nobody reads again. All of it follows from the accesses of every op and from the addresses in
-the plan: no lifespan analysis and no planner is believed.
+Two retentions may hold the same byte at a step in two cases only: both have the same value there,
+because ops have only copied it; or the op that runs then writes the one in place over the other,
+which nobody reads again. Both follow from the accesses of every op and from the plan's addresses;
+no lifespan analysis and no planner is trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cpplan.verification.script import Content, clip, copied_content
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Bytes ``[begin, end)`` of a pool, addresses, held during the steps ``[lower, upper)``."""
+    """Addresses ``[begin, end)`` of a pool, held during the steps ``[lower, upper)``."""
 
     name: str
     lower: int
@@ -35,7 +35,7 @@ class Union:
 def sharing_retentions(accesses: Iterable[Access]) -> dict[str, Retention]:
     """Retentions that may share bytes by choice: of tensors between ops, written by one run alone.
 
-    A retention of which a repeated op first writes only a view is excluded.
+    A retention is excluded if a repeated op first writes only a view in it.
     """
     writers: dict[Retention, set[int | None]] = defaultdict(set)
     whole: set[Retention] = set()
@@ -57,14 +57,14 @@ def sharing_retentions(accesses: Iterable[Access]) -> dict[str, Retention]:
 def shared_unions(
     plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]
 ) -> dict[str, tuple[list[str], list[Union]]]:
-    """Members of each group of related retentions and the rectangles that they fill, by name.
+    """Name -> members of a group of related retentions, and the rectangles that they fill.
 
     O(storages that are live together in a group).
 
     Raises
     ------
     VerificationError
-        If two of a group share bytes that they may not; names both, the step and the bytes.
+        If two retentions of a group wrongly share bytes; names both, the step and the bytes.
     """
     if not plan.relations:
         return {}
@@ -73,7 +73,7 @@ def shared_unions(
     joined = []
     for relation in plan.relations:
         if any(place.begin == place.end for place in allowed[relation]):
-            continue  # At some sizes a tensor is empty, and shares nothing.
+            continue  # A tensor that is empty at these sizes shares no bytes.
         for place in allowed[relation]:
             if place.retention.name not in free:
                 raise VerificationError(
@@ -106,7 +106,7 @@ class _Check:
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 
     def members(self, members: Sequence[Retention]) -> None:
-        """Check every two retentions that are live together, in order of their first steps."""
+        """Check every pair of retentions that are live together, in order of their first steps."""
         live: list[Retention] = []
         for new in members:
             lower = self.spans[new][0]
@@ -116,7 +116,7 @@ class _Check:
             live.append(new)
 
     def union(self, name: str, members: Sequence[Retention]) -> Iterator[Union]:
-        """Rectangles without overlap that cover what the members fill."""
+        """Disjoint rectangles that cover the bytes of all members."""
         times = sorted({step for retention in members for step in self.spans[retention]})
         live: list[Retention] = []
         waiting = list(members)
@@ -140,7 +140,7 @@ class _Check:
         return self.address[retention.name], self.address[retention.name] + retention.size
 
     def _pair(self, one: Retention, other: Retention) -> None:
-        """Raise if two retentions share bytes and may not; ``one`` begins no later than ``other``.
+        """Raise if two retentions wrongly share bytes; ``one`` begins no later than ``other``.
 
         Retentions that the caller brings begin at the same step as the first op's result.
         """
@@ -163,7 +163,7 @@ class _Check:
         )
 
     def _check_copies(self, one: Retention, other: Retention, begin: int, end: int) -> None:
-        """Raise if an op copies between the two and their places overlap at another distance."""
+        """Raise if an op copies between the two, and they overlap at a distance other than its."""
         for run, inner, outer, shift, size in self.copies.get(frozenset((one, other)), ()):
             off = self.address[inner.name] - self.address[outer.name] - shift
             if 0 < abs(off) < size:
@@ -190,7 +190,7 @@ class _Check:
         return True
 
     def _moved(self, retention: Retention, begin: int, end: int) -> Content:
-        """Content of a retention at these addresses, the highest first."""
+        """Content of a retention at these addresses, the highest address first."""
         at = self.address[retention.name]
         moved = [
             (low + at, high + at, serial, start)
@@ -199,7 +199,7 @@ class _Check:
         return sorted(moved, reverse=True)
 
     def _handed_over(self, old: Retention, new: Retention, step: int, begin: int, end: int) -> bool:
-        """True if the op at a step writes ``new`` in place over ``old``, not needed later."""
+        """True if the op at a step writes ``new`` in place over ``old``, and ``old`` then ends."""
         run = self.run_at.get(step)
         if run is None or self._needed_later(old, new, begin, end):
             return False
@@ -225,7 +225,7 @@ class _Check:
 def _copies(
     runs: Iterable[Run],
 ) -> dict[frozenset[Retention], list[tuple[Run, Retention, Retention, int, int]]]:
-    """Two retentions -> copies between them: run, inner, outer, distance if placed, bytes."""
+    """Pair of retentions -> copies between them: run, part, whole, distance if placed, bytes."""
     found: dict[frozenset[Retention], list[tuple[Run, Retention, Retention, int, int]]] = (
         defaultdict(list)
     )
@@ -251,10 +251,10 @@ def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 
 def _values(accesses: Iterable[Access]) -> dict[Retention, Content]:
-    """Final content of every retention: serial numbers of the writes that its bytes come from.
+    """Retention -> its final content: the serial numbers of the writes that made its bytes.
 
-    Bytes that two ops write get a negative number that no others have: copies of them come from the
-    op that copies. If one op, or its bodies, writes bytes again, the last write counts.
+    Bytes that two ops write get a negative number of their own: a copy of them counts as a new
+    value. If one op, or its bodies, writes bytes again, the last write counts.
     """
     content: dict[Retention, Content] = defaultdict(list)
     writer: dict[Retention, int | None] = {}

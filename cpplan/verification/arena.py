@@ -26,11 +26,11 @@ from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.script import Script, from_accesses, from_problem
 from cpplan.verification.written_runs import run_in_runs
 
-# Beyond these bytes written and checked, in all rounds, runs of bytes are kept instead of filling
-# any. An access takes as long as filling this many bytes, besides its own.
+# Bytes written and checked, in all rounds, above which runs of bytes are kept and none are filled.
+# Bytes that take as long to fill as one access takes by itself.
 _MOVED_AT_MOST = 1 << 33
 _BYTES_AN_ACCESS = 1 << 13
-# No arena is larger, whatever a plan claims.
+# Largest arena size that is compared; a plan may claim more.
 _HIGHEST = 2**63 - 1
 
 
@@ -41,13 +41,13 @@ class Simulation:
     Attributes
     ----------
     ops
-        Ops run, those of bodies included; 0 for a bare problem.
+        Ops run, including those of bodies; 0 for a bare problem.
     bytes_written, bytes_checked
-        Bytes that were written and that were found intact, each time counted.
+        Bytes written, and bytes found intact, counted at every access.
     arena_bytes
         Size of the arena: the plan's peak.
     rounds
-        How many times everything was run.
+        Number of times that the whole program was run.
     """
 
     ops: int
@@ -62,31 +62,32 @@ def simulate(
 ) -> Simulation:
     """Run a plan in an arena of exactly ``peak`` bytes; raise if needed bytes are destroyed.
 
-    Of a program, every op checks that its inputs are as they were last written, fills its outputs
+    For a program, every op checks that its inputs are as they were last written, fills its outputs
     and workspaces with a pattern of its own, and checks all of them once more before it ends: an
     output must not reach into an input or a workspace, unless the graph says that they share bytes.
-    An op writes nothing where its output is a view of what it reads. Bodies run within their op,
-    branches one after another. The caller checks the outputs, and the inputs that are kept, at the
-    end. Of a bare problem, each buffer is written when its lifespan begins and after every gap, and
-    must be intact whenever its bytes are held: of a gap, its window only.
+    An op writes nothing to an output that is a view of a tensor that it reads. Bodies run within
+    their op, branches one after another. The caller checks the outputs, and the inputs that are
+    kept, at the end. For a bare problem, each buffer is written when its lifespan begins and after
+    every gap, and must be intact at every step at which it holds bytes; in a gap, only the gap's
+    window must be.
 
     A pattern is the serial number of the write. One round of the simulation fills bytes with one
     byte of it; there are as many rounds as the highest serial number has bytes. Two writes differ
-    in at least one round, so nothing goes unseen. What the graph says is only copied keeps the
-    number it has; where that happens, further rounds number the bytes of every write, so that a
-    copy that lies a little beside its original is seen too.
+    in at least one round, so no overwriting goes unseen. Bytes that the graph declares to be copies
+    keep the number of their source; if there are any, further rounds number the bytes of every
+    write, so that a copy that is shifted against its source is seen too.
 
     Arenas over 1 GiB are simulated in cells: the stretches between two neighbouring addresses at
-    which any access begins or ends. No access begins or ends within a cell, so this is exact.
-    Where over 8 GiB would be moved, or hundreds of thousands of accesses made, one round keeps
-    which byte of which write each byte goes back to, in runs, and fills none.
+    which any access begins or ends. No access begins or ends within a cell, so this is exact. If
+    over 8 GiB would be moved, or hundreds of thousands of accesses made, one round fills no bytes
+    but keeps, in runs, the write and its byte that each byte of the arena comes from.
 
-    Beside the arena it takes some 130 B of memory for every write and check of a bare problem, and
-    500 B for those of a program.
+    Besides the arena, a simulation takes some 130 B of memory for every write and check of a bare
+    problem, and 500 B for every one of a program.
 
-    Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. With
-    ``dims``, a plan of symbolic sizes is run at these values, else at its bounds, or at the size
-    with the largest arena of those that it was made for.
+    Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. A plan of
+    symbolic sizes is run at the values in ``dims``; without them, at its bounds, or at the size
+    with the largest arena if it was made for several sizes.
 
     Raises
     ------
@@ -148,7 +149,7 @@ of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
 
 
 def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
-    """The arena's size, and the planned address there of every buffer the script accesses.
+    """The arena's size, and the planned address of every buffer that the script accesses.
 
     Several pools lie one above the other.
     """
@@ -156,9 +157,9 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
     if not isinstance(peak, int) or isinstance(peak, bool) or peak < 0:
         raise VerificationError(f"the plan's peak must be a byte count, not {peak!r}")
     row = _planned_rows(script, plan)
-    # A buffer that the plan lacks takes the row after its last: at -1, so that it is found wrong.
+    # A buffer that the plan lacks gets the row after the last one, with offset -1: it is refused.
     offset, start = np.append(planned, -1)[row], np.append(pool_starts(plan), 0)[row]
-    # If one of these sums exceeds 64 bits, a condition before it holds.
+    # If one of these sums exceeds 64 bits, an earlier condition is true already.
     room = min(peak, _HIGHEST) - start
     outside = (offset < 0) | (start < 0) | (room < script.size) | (offset > room - script.size)
     wrong = outside | (offset % script.alignment != 0)
@@ -200,7 +201,8 @@ def _corruption(
 ) -> VerificationError:
     """Error that names the write which destroyed the bytes that access ``check`` looks for.
 
-    ``over`` tells which accesses are to the byte that was found wrong: the last to write it did it.
+    ``over`` marks the accesses to the byte that was found wrong: the last of them to write before
+    the check destroyed it.
     """
     begin, end = offset[script.buffer] + script.begin, offset[script.buffer] + script.end
     before = script.writes & over & (np.arange(len(over)) < check)

@@ -10,7 +10,7 @@ import numpy as np
 from cpplan.model.problem import Ints
 from cpplan.verification.storages import Storages
 
-# Bits of all bit sets together, about, and ops that are looked at together at least.
+# Approximate bits of all bit sets together, and the smallest number of ops in a group.
 MOST_BITS, LEAST_COLUMNS = 1 << 25, 256
 
 
@@ -46,12 +46,12 @@ class Surroundings:
         return _reached(self.successors, op)
 
     def groups(self, ops: Sequence[int]) -> Iterator[Sequence[int]]:
-        """The ops in groups whose bit sets over all ops have some 2**25 bits together."""
+        """The ops in groups; the bit sets of one group have about 2**25 bits together."""
         width = max(LEAST_COLUMNS, MOST_BITS // max(1, len(self.predecessors)))
         return (ops[begin : begin + width] for begin in range(0, len(ops), width))
 
     def at_or_before(self, chosen: Sequence[int]) -> list[int]:
-        """For each op, the chosen ones that are it or must run before it, as bits."""
+        """For each op, as bits, the chosen ops that are this op or must run before it."""
         bits = self._own(chosen)
         for op in self.order:
             for other in self.predecessors[op]:
@@ -59,7 +59,7 @@ class Surroundings:
         return bits
 
     def at_or_after(self, chosen: Sequence[int]) -> list[int]:
-        """For each op, the chosen ones that are it or must run after it, as bits."""
+        """For each op, as bits, the chosen ops that are this op or must run after it."""
         bits = self._own(chosen)
         for op in reversed(self.order):
             for other in self.predecessors[op]:
@@ -67,7 +67,7 @@ class Surroundings:
         return bits
 
     def all_wait(self, pairs: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-        """The first of many pairs whose first op need not run after the second, or ``None``."""
+        """The first pair whose first op need not run after its second, or ``None``."""
         doubtful = [(one, other) for one, other in pairs if other not in self.predecessors[one]]
         earlier = sorted({other for _, other in doubtful})
         for chosen in self.groups(earlier):
@@ -88,9 +88,9 @@ class Surroundings:
 def bytes_beside(
     storages: Storages, around: Surroundings, roots: Iterable[str], chosen: Sequence[int]
 ) -> Ints:
-    """Bytes of some storages that are there while each chosen op runs, and it does not access.
+    """Bytes of storages that are live while each chosen op runs, but that the op does not access.
 
-    In every order of first runs. O((ops + storages) × chosen / a machine word).
+    They are live in every order of first runs. O((ops + storages) × chosen / a machine word).
 
     Examples
     --------
@@ -154,7 +154,7 @@ def bytes_beside_one(storages: Storages, predecessors: Sequence[Sequence[int]], 
     live = np.array([name in brought for name in names], np.bool_)
     ends = np.array([name in kept for name in names], np.bool_)
     again = np.array([name in storages.again for name in names], np.bool_)
-    # An op before this one, or this one, begins it; and one at or behind this one accesses it.
+    # A storage is live if this op or one before it accesses it, and this op or one after it does.
     live[owner[before[accessing]]] = True
     ends[owner[after[accessing]]] = True
     live &= ends & ~again
@@ -172,7 +172,7 @@ def _union(sets: Sequence[int], numbers: Iterable[int]) -> int:
 
 
 def _members(bits: int, count: int) -> Ints:
-    """The positions of the ones."""
+    """Positions of the bits that are 1."""
     raw = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(raw, count=count, bitorder="little"))
 

@@ -1,13 +1,14 @@
-"""All bounds that a plan may name: what each proves, where it applies, and how it is checked.
+"""All bounds that a plan may name, with the statement proved, its scope and its check.
 
-A plan names its bounds in ``bound_by``, ``cost_bound_by`` and ``moved_bytes_bound_by``. A name that
-is not in one of these tables, or that proves nothing about the plan that cites it, is refused.
+A plan names its bounds in ``bound_by``, ``cost_bound_by`` and ``moved_bytes_bound_by``. The checker
+refuses a name that is not in these tables, and a bound that proves nothing about the plan that
+cites it.
 
 The bounds at cuts that rest on a linear program (``linear bound at cuts`` and ``live bytes at
 cuts``) are proved again from its duals, which the plan carries; the checker derives the rows from
 the graph by itself (:mod:`cpplan.verification.cut_rows`).
 
-Where tensors may share bytes by choice, orders are bounded on a relaxed problem, which the checker
+If tensors may share bytes by choice, orders are bounded on a relaxed problem, which the checker
 derives itself (:func:`~cpplan.verification.storages.relaxed_storages`). Aliases that hold in every
 order may prove more: the bound is then ``aliases in every order``, and counts as searched.
 """
@@ -19,21 +20,21 @@ from typing import Literal, NamedTuple
 
 from cpplan.model.plan import Plan
 
-# The weakest freedom that a bound still covers: each includes the ones before.
+# The plans that a bound covers; each value includes the ones before it.
 Reach = Literal["given order", "every order", "every schedule", "every splitting"]
 Sharing = Literal["no", "yes", "only"]
 Proof = Literal["recomputed", "certificate", "searched"]
 
 LIVE, FIXED, LARGEST = "live bytes", "fixed offset", "largest buffer"
-# Of what several pools must hold; the last may be added to each of the others.
+# Bounds in several pools; ``OUTSIDE`` may be added to each of the others.
 BEYOND, ACCESSES = "live bytes beyond the other pools", "accesses"
 OUTSIDE = "live bytes beyond the preferred pools"
 SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
 FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
 EVERY_OP_ONCE, LEAST_PIECE = "every op once", "least piece"
-# On the cost and the live bytes of schedules that run ops again.
+# Bounds on the cost and the live bytes of schedules that run ops again.
 LINEAR_AT_CUTS, LIVE_AT_CUTS = "linear bound at cuts", "live bytes at cuts"
-# On the bytes moved between two pools.
+# Bounds on the bytes moved between two pools.
 NOTHING, ROOM_PRICES, FORCED_MOVES = "nothing moves", "room prices", "forced operands"
 
 
@@ -43,21 +44,21 @@ class ProvedBound(NamedTuple):
     Attributes
     ----------
     name
-        As plans write it.
+        Name of the bound in plans.
     reach
-        The plans that it covers: those of one order, those of every order that runs each op once,
-        those of every schedule, in which ops run again as well, or those of every splitting, in
-        which they run in pieces besides.
+        The plans that it covers: plans of one order, of every order that runs each op once, of
+        every schedule (ops may also run again), or of every splitting (ops may also run in pieces).
     sharing
-        ``"no"`` if it proves nothing where tensors may share bytes by choice, ``"only"`` if it
-        applies nowhere else.
+        ``"no"`` if it proves nothing about plans whose tensors may share bytes by choice,
+        ``"only"`` if it applies to such plans alone.
     proof
-        ``"recomputed"`` by the checker; from the plan's ``"certificate"``; or ``"searched"``: it
-        rests on a search that has ended, and nothing but that search can prove it again.
+        ``"recomputed"`` by the checker; proved from the plan's ``"certificate"``; or
+        ``"searched"``: it rests on an exhausted search, and only the same search can prove it
+        again.
     proves
         The statement, as one clause.
     any_order
-        True if what it proves of one order, it proves of every order that runs each op once.
+        True if it holds for every order that runs each op once, although it is computed from one.
     """
 
     name: str
@@ -72,7 +73,7 @@ _PACKING = "no packing of the buffers at this order has a smaller peak"
 _ORDER = "no order has fewer live bytes"
 _LEVEL = "no layout over the pools has a smaller value at this level of the objective"
 
-# On the peak in one pool.
+# Bounds on the peak in one pool.
 PEAK_BOUNDS = (
     ProvedBound(LIVE, "given order", "no", "recomputed", "so many bytes are live at one step"),
     ProvedBound(FIXED, "given order", "yes", "recomputed", "a buffer of fixed offset ends there"),
@@ -152,7 +153,7 @@ PEAK_BOUNDS = (
     ),
 )
 
-# On the levels of an objective, in several pools.
+# Bounds on the levels of an objective, in several pools.
 POOL_BOUNDS = (
     ProvedBound(
         SHARED, "given order", "only", "recomputed", "the pools need so much, whatever is shared"
@@ -167,7 +168,7 @@ POOL_BOUNDS = (
     ProvedBound("CP-SAT on live bytes", "given order", "no", "searched", _LEVEL),
 )
 
-# On the cost of a schedule within the capacity.
+# Bounds on the cost of a schedule within the capacity.
 COST_BOUNDS = (
     ProvedBound(
         EVERY_OP_ONCE, "every schedule", "yes", "recomputed", "every op runs at least once"
@@ -189,7 +190,7 @@ COST_BOUNDS = (
     ),
 )
 
-# On the bytes moved between two pools, if tensors may move.
+# Bounds on the bytes moved between two pools, if tensors may move.
 MOVED_BOUNDS = (
     ProvedBound(NOTHING, "every order", "yes", "recomputed", "no plan moves less than no byte"),
     ProvedBound(
@@ -216,7 +217,7 @@ MOVED_BOUNDS = (
 
 
 def find_bound(table: Iterable[ProvedBound], name: object) -> ProvedBound | None:
-    """The bound of that name, the whole of it, or ``None``.
+    """The bound with exactly this name, or ``None``.
 
     Examples
     --------
@@ -258,7 +259,7 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
 
 
 def may_run_again(plan: Plan) -> bool:
-    """True if a plan's ops run again, or were free to, as far as the plan tells.
+    """True if a plan's ops run again, or if the plan says that they might have.
 
     Examples
     --------

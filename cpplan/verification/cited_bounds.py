@@ -33,7 +33,7 @@ def cited_floors(
 ) -> Floors:
     """The bounds on the peak of one pool that the plan cites, proved again.
 
-    The program may be of a graph of pieces; ``unsplit`` is the graph whose ops they are pieces of.
+    The program may be one of a graph of pieces; ``unsplit`` is the graph before it was split.
     """
     what = program.graph, plan.residency, plan.sharing, accesses, runs
     ends, flow = (plan.first, plan.last), plan.certificate
@@ -69,7 +69,7 @@ def cited_floors(
 def cited_cost(
     program: Program, plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]
 ) -> int | float | None:
-    """The cost of every schedule that fits, as the duals that the plan carries prove."""
+    """Lower bound on the cost of every schedule that fits, proved from the plan's duals."""
     duals, limit = plan.cost_certificate, plan.capacity
     if plan.cost_bound_by != LINEAR_AT_CUTS or not isinstance(duals, CutDuals):
         return None
@@ -81,6 +81,6 @@ def cited_cost(
 
 
 def _covers(duals: CutDuals, plan: Plan) -> bool:
-    """True if duals prove something of a plan: of whole ops, which share no bytes by choice."""
+    """True if duals prove a bound of this plan: its ops are whole and share no bytes by choice."""
     whole = not plan.sharing and not plan.pieces and plan.scope != "every splitting"
     return whole and (plan.scope == "given order" or not duals.given_order)

@@ -42,17 +42,17 @@ class Floors(NamedTuple):
     Attributes
     ----------
     shared
-        Needed at the plan's order, whatever is shared.
+        Bytes needed at the plan's order, whatever is shared.
     forced
-        Needed by every order that runs each op once.
+        Bytes needed by every order that runs each op once.
     footprint
-        Needed by every schedule.
+        Bytes needed by every schedule.
     cut
-        Needed by every order that runs each op once, as the plan's certificate proves.
+        Bytes needed by every order that runs each op once, proved by the plan's flow.
     piece
-        Needed however ops are split.
+        Bytes needed however ops are split.
     cuts
-        Needed by every schedule, as the plan's duals prove.
+        Bytes needed by every schedule, proved by the plan's duals.
     """
 
     shared: int | None = None
@@ -72,7 +72,7 @@ class Proofs(NamedTuple):
 
 
 _NO_FLOORS = Floors()
-# Certificates by the bounds that they prove.
+# Bound -> type of the certificate that proves it.
 _CARRIED: Mapping[str, type] = {MINIMUM_CUT: CutFlow, FORCED: ForcedAt, LIVE_AT_CUTS: CutDuals}
 
 
@@ -82,7 +82,7 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
     Raises
     ------
     VerificationError
-        Names the claim, or the highest buffer of the pool and where it ends.
+        Names the claim, or the pool's highest buffer and its end.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def check_claims(
 ) -> Proofs:
     """Check bound and status of a plan for one pool, and say how.
 
-    ``least_cost`` is what the plan's duals prove of the cost.
+    ``least_cost`` is the lower bound on the cost that the plan's duals prove.
 
     Raises
     ------
@@ -162,10 +162,10 @@ def check_pooled_claims(
     Parameters
     ----------
     least, apart
-        Bytes that are needed whatever is shared, and the buffers with gaps wherever they may share
-        bytes; if the plan could choose to share.
+        If the plan could choose to share: bytes needed whatever is shared, and the buffers with
+        gaps wherever they may share bytes.
     least_cost
-        Cost of every schedule that fits, as the plan's duals prove.
+        Lower bound on the cost of every schedule that fits, proved by the plan's duals.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBo
 
 
 def _check_cost(plan: Plan, proved: int | float | None) -> Proof:
-    """Check the bound on a cost: a plan that runs ops again to fit is optimal if it meets that."""
+    """Check the bound on the cost; a plan that runs ops again is optimal if its cost meets it."""
     cost, bound = plan.cost, plan.cost_bound
     limited = plan.capacity is not None or all(pool.capacity is not None for pool in plan.pools)
     if cost is None or bound is None or not limited:
@@ -300,7 +300,7 @@ def _check_integer_bound(plan: Plan) -> None:
 
 
 def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
-    """Check that the bound named proves as much as the plan claims, and say how."""
+    """Check that the cited bound proves what the plan claims, and return the kind of proof."""
     bound, found = plan.lower_bound, applying(PEAK_BOUNDS, plan.bound_by, plan)
     if plan.certificate is not None and not isinstance(
         plan.certificate, _CARRIED.get(found.name, ())
@@ -341,7 +341,7 @@ def _compare(what: str, proved: int | None, bound: int) -> None:
 
 
 def check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ...] | None) -> None:
-    """Raise unless the plan claims to be optimal if, and only if, its value meets the bound."""
+    """Raise unless the plan claims to be optimal exactly when its value meets the bound."""
     if plan.status not in ("optimal", "feasible"):
         raise VerificationError(f"the plan holds offsets, but claims to be {plan.status!r}")
     if (plan.status == "optimal") != (value == bound):

@@ -1,9 +1,9 @@
 """The bounds "linear bound at cuts" and "live bytes at cuts", proved again from duals.
 
 The rows that a certificate cites are derived from the graph (:mod:`cpplan.verification.cut_rows`),
-multiplied and added up in integers. With what the columns can make of the rest, that is at most the
-cost of every schedule within the limit (weak duality). If it is positive where nothing costs
-anything, no schedule is within the limit.
+multiplied by the duals and added up in integers. The sum, with the least value that the remaining
+coefficients allow, is at most the cost of every schedule within the limit (weak duality). If it is
+positive although all costs are zero, no schedule is within the limit.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ def least_cost(
     accesses: Sequence[Access],
     runs: Sequence[Run],
 ) -> int | float:
-    """Cost of the cheapest schedule within a limit on live bytes, at least, as duals prove.
+    """Lower bound on the cost of every schedule within a limit on live bytes, from duals.
 
     Parameters
     ----------
     graph, residency
-        What is planned.
+        The graph planned, and the boundary tensors that the arena holds.
     duals
         The certificate.
     limit
-        Bytes.
+        Live bytes that no schedule exceeds.
     order
-        Of the plan, for a certificate of schedules whose first runs come in this order.
+        Ops in the plan's order, for a certificate about schedules with first runs in this order.
     accesses, runs
-        Of any program of the graph.
+        Accesses and runs of any program of the graph.
 
     Raises
     ------
     VerificationError
-        If the certificate cites a row that there is not, or too many terms.
+        If the certificate cites a row that does not exist, or too many terms.
 
     Examples
     --------
@@ -65,11 +65,11 @@ def least_cost(
     unit = Fraction(*duals.cost_unit)
     costs = [math.floor(cost / unit) for cost in groups.cost]
     total = _added_up(CutRows(groups, duals, limit), duals, costs)
-    # Whole multiples of the unit: so is the sum of costs that are rounded down to it.
+    # Costs are rounded down to multiples of the unit, so their sum is one as well: round it up.
     more = -(-total >> duals.places)
     exact = sum((Fraction(op.cost) for op in graph.ops), max(0, more) * unit)
     if any(isinstance(op.cost, float) for op in graph.ops):
-        return float(exact)  # the nearest, as a cost is of its own exact sum
+        return float(exact)  # rounded to the nearest float, like a plan's cost
     return math.ceil(exact)
 
 
@@ -109,7 +109,7 @@ def _check_scale(duals: CutDuals) -> None:
 
 
 def _added_up(rows: CutRows, duals: CutDuals, costs: Sequence[int]) -> int:
-    """The least cost beside that of every group once, in units of ``2**-places``."""
+    """Least cost beyond one run of every group, in units of ``2**-places``."""
     if len({(rule, indices) for rule, indices, _ in duals.rows}) < len(duals.rows):
         raise VerificationError("the certificate has a row twice")
     left: defaultdict[Column, int] = defaultdict(int)
@@ -125,7 +125,7 @@ def _added_up(rows: CutRows, duals: CutDuals, costs: Sequence[int]) -> int:
         for coefficient, column in row:
             left[column] -= cited.multiplier * coefficient
     for group, cost in enumerate(costs):
-        # Every group runs once; the sum below counts each of its runs that is cited.
+        # Subtract the first run: the sum below counts every cited run of the group.
         if not rows.fixed(group):
             total -= cost << duals.places
     for column, rest in left.items():

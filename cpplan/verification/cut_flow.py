@@ -1,10 +1,11 @@
 """The bound "minimum cut", proved again from the flow that a plan carries.
 
-While an op runs, the ops that have run before form a set ``D`` that is closed under predecessors,
-with the op's ancestors, without it and its descendants. A flow that is kept by every op which is
-none of these passes from ``D`` to the rest; it can do so only through storages that an op of ``D``
-has begun and an op outside needs, for all other ways lead from what runs later to what runs
-earlier. So what reaches the op, its descendants and the end is at most the bytes of such storages.
+While an op runs, the ops that have run before it form a set ``D`` that is closed under
+predecessors: it holds the op's ancestors, but neither the op nor its descendants. A flow starts at
+the ancestors (and at present storages), is conserved at every other op, and ends at the op, its
+descendants and kept storages. It leaves ``D`` only through storages that an op of ``D`` has begun
+and an op outside needs, since all other arcs lead from later ops to earlier ones. So the flow that
+arrives is at most the bytes of these storages, in every order.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def minimum_cut_bytes(
 ) -> int:
     """Bytes that one op needs in every order that runs each op once, as a flow proves.
 
-    If bytes may be shared, the flow is one through the stretches of
+    If bytes may be shared, the flow passes through the stretches of
     :func:`~cpplan.verification.storages.relaxed_storages`.
 
     Raises
     ------
     VerificationError
-        If the certificate is no flow.
+        If the certificate is not a flow.
     """
     if sharing:
         storages = relaxed_storages(graph, residency, sharing, accesses, runs)
@@ -56,12 +57,12 @@ def minimum_cut_bytes(
 def proved_by_flow(
     storages: Storages, predecessors: Sequence[Sequence[int]], flow: CutFlow
 ) -> tuple[int, int]:
-    """Position of the certificate's op, and the bytes that must be live beside its own.
+    """Position of the certificate's op, and bytes live while it runs besides those it accesses.
 
     Raises
     ------
     VerificationError
-        Names the part of the certificate that is no flow.
+        Names the part of the certificate that is not a flow.
 
     Examples
     --------

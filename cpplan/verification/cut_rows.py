@@ -1,14 +1,14 @@
 """Rows that every schedule within a limit satisfies, from the storages retained at cuts.
 
 A *cut* is the moment of the first run of a group (:mod:`cpplan.verification.groups`); interval j
-lies after cut j, up to cut j + 1. A program is described by numbers, all 0 or 1 but G:
+lies after cut j, up to cut j + 1. A program is described by these numbers, all 0 or 1 except G:
 
 * r_jv: v runs in interval j; d_jv: it has run by the end of j; t_jv: it runs in j or later;
 * k_js: storage s is live at cut j, k_0s at the start and k_{m+1,s} at the end; g_js: s is live
   throughout j, and no op begins it there; G_j: bytes of all storages with g_js = 1.
 
-Each rule makes a row, a sum that is at least some number, which holds of every program whose live
-bytes are within the limit. ``domain`` has the values that a number can take.
+Each rule makes a row: a sum of these numbers that is at least a constant in every program whose
+live bytes are within the limit. ``domain`` gives the values that a number can take.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cpplan.model.errors import VerificationError
 from cpplan.verification.around import Surroundings
 from cpplan.verification.groups import Groups
 
-# Of the sets of cuts before and after all groups together.
+# Largest total size of the sets of cuts before and after all groups, bits.
 MOST_BITS = 1 << 31
 
 
 class Column(NamedTuple):
-    """A number of the description: its letter, its interval, its group or storage."""
+    """A number that describes a program: its letter, its interval, its group or storage."""
 
     letter: str
     interval: int
@@ -49,12 +49,12 @@ class CutRows:
     duals
         The certificate: its cuts, and the names that its rows cite.
     limit
-        Live bytes that no schedule exceeds.
+        Live bytes that no schedule may exceed.
 
     Raises
     ------
     VerificationError
-        If a cut is no op that could be one, or need not run before the next.
+        If a cut is not the first op of a group, or need not run before the next cut.
     """
 
     def __init__(self, groups: Groups, duals: CutDuals, limit: int):
@@ -72,12 +72,12 @@ class CutRows:
         self._throughout: dict[tuple[int, str], Column | None] = {}
 
     def row(self, cited: DualRow) -> Row:
-        """Terms of a row, and what their sum is at least.
+        """Terms of a row, and the least value of their sum.
 
         Raises
         ------
         VerificationError
-            If there is no such row.
+            If no rule makes this row.
         """
         rule, indices, multiplier = cited
         kinds = RULES.get(rule, "")
@@ -103,7 +103,7 @@ class CutRows:
         return _ROWS[rule](self, j, *values)
 
     def domain(self, column: Column) -> tuple[int, int]:
-        """Least and greatest value of a number."""
+        """Least and greatest value that a number can take."""
         letter, j, of = column
         if letter == "G":
             sizes = (size for name, size in self._size.items() if self._held(j, name))
@@ -120,7 +120,7 @@ class CutRows:
         return int(first == j == end), int(may)
 
     def fixed(self, group: int) -> bool:
-        """True if a group can run first in one interval only, and so surely runs there."""
+        """True if a group can first run in one interval only, so that it runs there for certain."""
         first, end = self._window[group]
         return first == end
 
@@ -148,14 +148,15 @@ class CutRows:
         self._window = []
         for group in range(len(groups)):
             own = 1 << place_of[group] if group in place_of else 0
-            # As each cut runs before the next, the last cut before a group comes after the others.
+            # Each cut runs before the next, so the last cut before a group comes after its other
+            # cuts.
             begins = (earlier[group] & ~own).bit_length()
             following = later[group]
             ends = (following & -following).bit_length() - 1 if following else last
             self._window.append((begins, ends))
 
     def _live(self, j: int, name: str) -> tuple[int, int]:
-        """Values of k: 0 or 1 where that is known."""
+        """Least and greatest value of k; equal where the value is known."""
         if j == 0:
             return (int(name in self.groups.brought),) * 2
         if j > self.last:
@@ -166,7 +167,7 @@ class CutRows:
         return 0, int(begun or name in self.groups.brought)
 
     def _held(self, j: int, name: str) -> Column | None:
-        """The column of g: that of k at the end if nothing can begin it, none if something does."""
+        """Column of g: the next k's if no op can begin the storage, ``None`` if one surely does."""
         key = (j, name)
         if key not in self._throughout:
             column: Column | None = Column("g", j, name)
@@ -179,11 +180,11 @@ class CutRows:
         return self._throughout[key]
 
     def _later(self, j: int, v: int) -> Column:
-        """The column of t, which is r in the last interval."""
+        """The column of t, which equals r in the last interval."""
         return Column("r" if j == self.last else "t", j, v)
 
     def _written(self, name: str, letter: str, j: int, until: int | None = None) -> Iterator[Term]:
-        """Yield the runs of the groups that begin a storage, in interval j or up to another."""
+        """Yield terms for the runs that begin a storage, in interval j or from j to ``until``."""
         for w in self.groups.writers.get(name, ()):
             if letter == "t":
                 yield 1, self._later(j, w)
@@ -191,7 +192,7 @@ class CutRows:
                 yield from self._runs(w, j, j if until is None else until)
 
     def _runs(self, v: int, j: int, until: int) -> Iterator[Term]:
-        """Yield the intervals, in a range of them, in which a group may run."""
+        """Yield terms for a group's possible runs in the intervals from j up to ``until``."""
         first, end = self._window[v]
         stop = until if self.groups.again[v] else min(end, until)
         for i in range(max(first, j), stop + 1):

@@ -1,13 +1,13 @@
 """Level 3 of verification: the real model, with real numbers, inside the planned arena.
 
 Every op of a model runs twice with the same kernel: once without a plan, each result in memory of
-its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
-the op will write, in its bodies too, is first overwritten with a pattern, as a kernel that writes
-while it reads would do, except for bytes that it writes in place, or that lie there already and
-need no copy. Then its inputs are compared with those of the unplanned run, bit for bit, then its
-result, and, when the result is in the arena, all it read and wrote once more, except for inputs
-that it has overwritten in place. So a plan that breaks any op is caught at that op, even if the
-final outputs hide it.
+its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. First, all bytes that the op
+will write, also in its bodies, are filled with a pattern, as a kernel that writes while it reads
+would change them; bytes written in place, or already where a copy would put them, are left alone.
+Then the op's inputs, and then its results, are compared bit for bit with the unplanned run. Once
+the results are in the arena, its inputs and outputs are compared again, except for inputs
+overwritten in place. So a plan that breaks any op is caught at that op, even if the final outputs
+hide it.
 
 The kernels are those of a :class:`ModelRun`, which the reader of a format provides.
 """
@@ -49,7 +49,7 @@ class Execution:
     arena_bytes
         The arena's size.
     outputs
-        The model's outputs by name, as they lay in the arena at the end.
+        The model's outputs by name, read from the arena at the end.
     """
 
     steps: int
@@ -59,7 +59,7 @@ class Execution:
 
 
 class ModelRun(Protocol):
-    """A model with values for everything it starts from, whose ops can be run one by one.
+    """A model with values for its inputs and constants, whose ops can be run one by one.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class ModelRun(Protocol):
         """Every value of the unplanned run, constants and inputs included."""
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Results of an op on these inputs; those left out are taken from the unplanned run."""
+        """Results of an op on these inputs; others have their values of the unplanned run."""
 
 
 def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
@@ -92,13 +92,13 @@ def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
     run
         Graph, inputs and kernels.
     plan
-        Offsets and order for this model, of sizes that are numbers.
+        Plan with offsets and an order for this model; its sizes are numbers.
 
     Raises
     ------
     VerificationError
-        If the plan is for another model, or a byte differs: names op, step, tensor, address, and
-        the last writer of that byte.
+        If the plan is for another model, or a byte differs; names op, step, tensor, address and the
+        last writer of that byte.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class _Arena:
         # The op's own checks come last, so that they stand for its tensors.
         checks = [t.place for t in accesses if not t.writes and t.op == op.name]
         places = {place.tensor: place for place in checks if place.tensor in own}
-        # Inputs are checked before the op and after, unless they end with it.
+        # An input is checked before and after the op; one that is overwritten, only before.
         times = Counter(place.tensor for place in checks)
         lost = {name for name in op.inputs if times[name] == 1}
         for name in op.inputs:
@@ -218,9 +218,9 @@ class _Arena:
     def _add(
         self, op: Op, step: int, places: Mapping[str, Place], results: Mapping[str, Array]
     ) -> set[str]:
-        """Store sums that an op adds to in the storage that it reads; the inputs that they replace.
+        """Store outputs that an op writes over an input's storage; return the inputs they replace.
 
-        Such an output is a view of an input, but has other bytes.
+        Such an output is declared a view of the input but has other bytes, such as a sum added to.
         """
         replaced: set[str] = set()
         for name in op.outputs:
@@ -252,9 +252,9 @@ class _Arena:
         return begin, end
 
     def _part(self, place: Place, value: Array) -> Bytes:
-        """The bytes of a tensor's value that belong at a place, which may be a part of its own.
+        """The bytes of a tensor's value that lie at a place; it may hold only a part of them.
 
-        They may be fewer than planned: a branch or a loop may write less than its most.
+        They may be fewer than planned: a branch or a loop may write fewer bytes than its maximum.
         """
         start = self.graph.root[place.tensor][1]
         whole = to_bytes(value, self._dtype(place.tensor))
@@ -274,7 +274,7 @@ class _Arena:
 
     def _dtype(self, tensor: str) -> str:
         dtype = self.graph.tensor[tensor].dtype
-        assert dtype is not None  # the reader refuses tensors without
+        assert dtype is not None  # the reader refuses tensors without a dtype
         return dtype
 
     def _check(self, place: Place, where: str) -> None:

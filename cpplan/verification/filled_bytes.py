@@ -14,7 +14,7 @@ from cpplan.verification.script import Script, copies
 _BYTES_AT_MOST = 1 << 30
 _CHUNK = 1 << 20
 
-# Pattern that access number k writes to, or looks for in, cells [low, high).
+# Pattern of access number k in the cells [low, high): written there, or looked for.
 _Pattern = Callable[[int, int, int], "Ints | NDArray[np.uint8] | int"]
 
 
@@ -45,14 +45,14 @@ def run_in_bytes(
 
 
 def rounds_needed(script: Script) -> int:
-    """Number of rounds after which any two writes, or bytes of copies, differ in one."""
+    """Number of rounds such that any two writes, and any two bytes of a write, differ in one."""
     return sum(map(len, _shifts(script)))
 
 
 def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Pattern]:
     """Pattern of each round; ``borders`` are the cells' addresses if cells are not bytes."""
     serial = script.serial.tolist()
-    # Address of the first byte of the write.
+    # Address of byte 0 of the write that each access belongs to.
     origin = (offset[script.buffer] + script.begin - script.start).tolist()
 
     def number_of_write(shift: int) -> _Pattern:
@@ -75,12 +75,12 @@ def _numbers_of_bytes(shift: int, last: int) -> NDArray[np.uint8]:
 
 
 def _last_byte(script: Script) -> int:
-    """Largest number of a byte within the write that an access begins in."""
+    """Largest number, within its write, of a byte that is accessed."""
     return int((script.start + script.end - script.begin).max()) - 1
 
 
 def _shifts(script: Script) -> tuple[range, range]:
-    """Bit shifts of the rounds for numbers of writes, and for those of bytes if any are copied."""
+    """Bit shifts of the rounds for write numbers, and for byte numbers if any bytes are copies."""
     last = int(script.serial.max(initial=0))
     of_writes = range(0, max(1, last.bit_length()), 8)
     if not copies(script):

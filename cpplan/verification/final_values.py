@@ -15,15 +15,16 @@ from cpplan.verification.runs import Run
 def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
     """Check the place of every tensor's latest value, and the lists of inputs and outputs.
 
-    A tensor lies where the last run of its op wrote it; a view that no op writes, in its base. The
-    plan lists those in its pools: inputs, outputs, and as ``views`` all that are elsewhere than at
-    the start of the buffer of their name. Without ``runs``, each op runs once.
+    A tensor lies where the last run of its op wrote it; a view that no op writes lies in its base.
+    Of the tensors in its pools, the plan lists the inputs, the outputs and, as ``views``, every
+    tensor that does not lie at the start of a buffer of its own name. Without ``runs``, each op
+    runs once.
 
     Raises
     ------
     VerificationError
         Names the tensor, its place in the plan and its true place; or the list, and a tensor that
-        is missing or too many.
+        is missing from it or does not belong there.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
 
 
 def _ends_agree(graph: Graph, plan: Plan) -> bool:
-    """True if a plan whose ops run once each states the right places; from the graph's columns."""
+    """True if a plan whose ops run once each states the right places, by the graph's columns."""
     columns = graph.columns
     names, number, (roots, offsets) = columns.names, columns.number, columns.places
     buffers = [number[name] for name in plan.buffers if name in number]
@@ -84,7 +85,7 @@ def _last_places(graph: Graph, runs: Sequence[Run]) -> dict[str, tuple[str, int]
     }
     places = {}
     for tensor in graph.tensors:
-        # Every op runs: its results lie at the places of its last run.
+        # Every op runs: its results lie where its last run wrote them.
         holder = graph.holder[tensor.name]
         places[tensor.name] = written.get(holder, holder), graph.root[tensor.name][1]
     return places

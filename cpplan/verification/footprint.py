@@ -1,9 +1,9 @@
 """The bounds "least footprint" and "forced live bytes", proved again: bytes that some op needs.
 
-A program runs every op of the graph at least once, in an order that the graph allows, and may run
-again those that compute the same values then: that is what a least footprint covers. What is forced
-covers the programs that run every op once. From the graph, and from the accesses of each op's first
-run for what its bodies need.
+A least footprint covers every program of the graph: it runs every op at least once, in an order
+that the graph allows, and may run an op again if it then computes the same values. Forced live
+bytes cover the programs that run every op once. Both are computed from the graph; the bytes that an
+op's bodies need come from the accesses of its first run.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ def least_footprint(
     accesses: Sequence[Access],
     runs: Sequence[Run],
 ) -> int:
-    """Bytes that every program of a graph needs, whatever runs again and whatever is shared.
+    """Bytes that every program of a graph needs, even if ops run again and tensors share bytes.
 
     If nothing may be shared, an op's first run needs all storages that it accesses and the bytes
-    that its bodies hold at once. It also needs every storage that cannot be computed twice, if the
-    op or one that must come before accesses that (or the caller brings it) and the op or one that
-    must come after does (or it is kept). Kept storages are there at the end.
+    that its bodies hold at once. It also needs every storage that cannot be computed twice if this
+    op or one that must run before it accesses the storage (or the caller brings it), and this op or
+    one that must run after it accesses it (or it is kept). Kept storages are live at the end.
 
-    If bytes may be shared, an op needs the storages that it accesses, except for those it may write
-    in place; of storages that any op copies to or from others, only the largest that it accesses.
+    If bytes may be shared, an op needs the storages that it accesses, except for those that it may
+    write in place; among the storages that some op copies to or from others, only the largest that
+    it accesses counts.
 
     Parameters
     ----------
     graph, residency
-        What is planned.
+        The graph planned, and the boundary tensors that the arena holds.
     sharing
         The kinds of relations that the plan may choose.
     accesses, runs
-        Of any program of the graph.
+        Accesses and runs of any program of the graph.
 
     Examples
     --------
@@ -80,30 +81,30 @@ def forced_live_bytes(
     at: str | None = None,
     enough: int | None = None,
 ) -> int:
-    """Bytes that every order of a graph needs which runs each op once, whatever is shared.
+    """Bytes that every order needs that runs each op of a graph once, even if tensors share bytes.
 
-    As :func:`least_footprint`, but no storage is computed twice, and of storages that placements
-    join all bytes count that they cover at least (:func:`relaxed_storages`).
+    Like :func:`least_footprint`, but no storage is computed twice, and storages that placements
+    join count with all bytes that they cover in any plan (:func:`relaxed_storages`).
 
     Parameters
     ----------
     graph, residency
-        What is planned.
+        The graph planned, and the boundary tensors that the arena holds.
     sharing
         The kinds of relations that the plan may choose.
     accesses, runs
-        Of any program of the graph.
+        Accesses and runs of any program of the graph.
     ends
         Names of the ops with which the orders begin, and with which they end.
     at
         Name of the only op to look at.
     enough
-        Bytes at which to stop.
+        Bytes that are enough for the claim: the search stops there.
 
     Raises
     ------
     VerificationError
-        If there is no op of that name.
+        If the graph has no op of that name.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def forced_by(
     at: str | None = None,
     enough: int | None = None,
 ) -> int:
-    """Bytes as of :func:`forced_live_bytes`, from relaxed storages of a graph without bodies.
+    """Forced live bytes (:func:`forced_live_bytes`) of a graph without bodies, by its storages.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def forced_by(
 def with_ends(
     graph: Graph, first: Sequence[str], last: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Ops that each op waits for if orders begin with ``first`` and end with ``last``.
+    """For each op, the ops it waits for if orders begin with ``first`` and end with ``last``.
 
     Examples
     --------
@@ -178,7 +179,7 @@ def _most_needed(
     at: str | None = None,
     enough: int | None = None,
 ) -> int:
-    """Most bytes that an op, or the end, needs; the ops in groups, those with the most first."""
+    """Most bytes that an op or the program's end needs; ops with the most bytes come first."""
     graph = storages.graph
     end = sum(storages.size[root] for root in storages.kept)
     if not graph.ops:
@@ -195,7 +196,7 @@ def _most_needed(
         end = max(end, int(own.max(initial=0)))
     most = inside.constants + end
     if enough is not None and most >= enough:
-        return most  # an op by itself needs that
+        return most  # the storages that one op accesses are enough
     if len(ops) == 1:
         (op,) = ops
         return max(
@@ -258,7 +259,7 @@ def _least_shared(
     runs: Sequence[Run],
     inside: Ints,
 ) -> int:
-    """Bytes that some op needs of what it accesses, and of constants, whatever shares bytes."""
+    """Most bytes that an op of the graph needs if bytes may be shared."""
     graph = storages.graph
     throughout = {
         root
@@ -275,7 +276,7 @@ def _least_shared(
             ends = {graph.root[part.tensor][0], graph.root[whole.tensor][0]}
             if len(ends) == 2 and not ends & apart and part.size:
                 copied |= ends
-    # A storage that the op does not access, and that no op copies, shares no bytes then.
+    # A storage that no op copies shares no bytes while an op runs that does not access it.
     alone = [root for root in storages.accessors if root not in throughout | copied]
     around, most = Surroundings(graph.predecessors), 0
     for chosen in around.groups(range(len(graph.ops))):

@@ -1,15 +1,15 @@
 """Groups of ops that run again together, and a lower bound on the cost of each repetition.
 
 A *group* is an op and the ops that only make views of its results. A program may run the op again
-without its views, and may run it first only for ops that wait for it without reading. What counts
-as a run here is therefore:
+without its views, and its first run may serve only ops that wait for it without reading. A run of a
+group is therefore defined as:
 
-* for an op all of whose waiting ops need some of its views: a run whose result one of them reads,
-  or the caller; each such run makes these views as well, and so costs that much more;
-* for all others: every run.
+* if all ops that wait for the group need some of its views: a run whose result one of these ops, or
+  the caller, reads; each such run makes these views too, and their cost is added;
+* else: every run of the group's first op.
 
-Ops that begin no storage count once: running them again frees nothing. A storage that may be in
-memory twice in ways that its writers do not tell counts only while an op accesses it.
+Groups that begin no storage run once here: running them again frees no bytes. If a storage's
+writers do not determine its retentions, it counts only while an op accesses it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ class Groups:
     Parameters
     ----------
     graph, residency
-        What is planned.
+        The graph planned, and the boundary tensors that the arena holds.
     inside
-        Bytes that bodies hold.
+        Bytes that the bodies of each op hold.
     order
-        Ops in the order of their first runs if only such programs count; views then cost nothing.
+        Ops in the order of their first runs, if the bound covers only programs with this order;
+        views then cost nothing.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class Groups:
     again
         True for a group that may run more than once.
     cost
-        What each further run of a group costs at least.
+        Lower bound on the cost of each further run of a group.
     reads, accesses
         Names of the storages that each group reads, or accesses.
     writers
@@ -58,7 +59,7 @@ class Groups:
     base
         Bytes live throughout.
     brought, kept
-        Storages that are there from the start, and those that are there at the end.
+        Storages that the caller brings, and storages that are kept to the end.
     rank
         Place of each group's first run in ``order``.
 
@@ -118,7 +119,7 @@ class Groups:
 
     @property
     def unit(self) -> int:
-        """Greatest common divisor of all bytes that groups hold."""
+        """Greatest common divisor of the sizes of all storages and of ``extra``, bytes."""
         return math.gcd(*self.size.values(), *self.extra) or 1
 
     def _set_accesses(self) -> None:
@@ -143,7 +144,7 @@ class Groups:
             self.reads.append(self.accesses[-1] - begun)
 
     def _set_retentions(self) -> None:
-        """Count storages whose retentions their writers do not tell only while accessed."""
+        """Count a storage only while accessed if its writers do not determine its retentions."""
         unclear = {
             name
             for name in self._storages.again & self.size.keys()
@@ -155,7 +156,7 @@ class Groups:
             self.size[name] = 0
 
     def _set_costs(self, *, views: bool) -> None:
-        """Set which groups run again, and what that costs at least."""
+        """Set which groups may run again, and the least cost of each further run."""
         graph, begins = self._graph, {group for found in self.writers.values() for group in found}
         needed = self._needed()
         self.again: list[bool] = []
@@ -170,7 +171,7 @@ class Groups:
             self.cost.append(sum((Fraction(graph.ops[op].cost) for op in counted), Fraction(0)))
 
     def _needed(self) -> dict[int, set[int]]:
-        """Group -> the ops of it that all ops which wait for it need, and the caller."""
+        """Group -> its ops that are needed by all ops that wait for it, and by the caller."""
         graph, needed = self._graph, dict[int, set[int]]()
         waiting = [(self._group_of[k], op.inputs, k) for k, op in enumerate(graph.ops)]
         outputs = [(-1, (t.name,), -1) for t in graph.tensors if t.kind == "output"]
@@ -187,7 +188,7 @@ class Groups:
         return needed
 
     def _makers(self, name: str) -> list[int]:
-        """The op that makes a tensor, and those that made the tensors it is a view of."""
+        """The op that makes a tensor; if it makes a view, also the ops that made its sources."""
         graph, found = self._graph, dict[int, None]()
         root = graph.root[name][0]
         source = graph.source(name)
@@ -201,8 +202,8 @@ class Groups:
 def _first_ops(graph: Graph) -> list[int]:
     """For every op, the first op of its group.
 
-    An op joins the group of the op that made its input if it does nothing but make views of that,
-    reads constants besides at most, and waits for no other op.
+    An op joins the group of the op that made its input if it only makes views of that input, reads
+    nothing else except constants, and waits for no other op.
     """
     number = {op.name: k for k, op in enumerate(graph.ops)}
     first = list(range(len(graph.ops)))

@@ -1,11 +1,10 @@
-"""Plans in which storages only hand bytes over, checked in bulk if ops run once each.
+"""Plans in which storages share bytes only by hand-over, checked in bulk if ops run once each.
 
-Most programs of many ops share bytes in two ways. An op writes its result over an input that
-nothing reads again; or it only copies an input that nothing reads again into its result, or a part
-of one out of it. If no storage of these has another tensor in it, the addresses and the lifespans
-say all that the access trace (:mod:`cpplan.verification.access_trace`) would: during the op, the
-bytes of the one storage are those of the other. What is not of this kind, or not right, is left to
-the trace, which also says what is wrong.
+Most programs of many ops share bytes in two ways. An op writes its result over an input that no op
+reads again; or the op only copies such an input into its result, or a part out of it. If each of
+these storages holds a single tensor, addresses and lifespans tell as much as the access trace
+(:mod:`cpplan.verification.access_trace`): during the op, the one storage takes over the other's
+bytes. All other plans, and wrong ones, are left to the trace, which also names the fault.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class HandOvers(NamedTuple):
     shift
         Address of the inner buffer less that of the outer one, bytes.
     late
-        True for a part that is copied out of a whole: it has bytes of its own only when the op has
-        run. In all others, the input has none of its own any more when the op begins to run.
+        True for a part that is copied out of a whole: the output then has bytes of its own only
+        after the op. If false, the input has no bytes of its own from the op's step on.
     input, output
         Rows of the buffers that the op reads and writes.
     in_place
@@ -56,14 +55,14 @@ class HandOvers(NamedTuple):
     in_place: NDArray[np.bool_]
 
     def chosen(self, which: Ints | NDArray[np.bool_]) -> HandOvers:
-        """Some of them, without their relations."""
+        """Some of the hand-overs, without their relations."""
         return HandOvers(
             {}, self.inner[which], self.outer[which], self.shift[which], self.late[which],
             self.input[which], self.output[which], self.in_place[which],
         )  # fmt: skip
 
     def cut(self, rectangles: Rectangles) -> Rectangles:
-        """The rectangles less the steps at which their bytes are those of another buffer."""
+        """The rectangles without the steps at which a buffer's bytes belong to another buffer."""
         count = int(rectangles.buffer.max(initial=-1)) + 1
         given, taken = np.zeros((2, count), np.int64)
         given[self.input[~self.late]] = 1
@@ -80,11 +79,11 @@ class Allowed(NamedTuple):
     Attributes
     ----------
     hand_overs
-        At the program's order.
+        Hand-overs at the program's order.
     joined
-        Pairs of buffers that placements join, with distances.
+        Pairs of buffers that placements join, with their distances, bytes.
     saved
-        For each op of the graph, bytes of its results that may lie over what it reads.
+        For each op of the graph, bytes of its results that may be written over its inputs.
     """
 
     hand_overs: HandOvers
@@ -95,7 +94,7 @@ class Allowed(NamedTuple):
 def find_hand_overs(
     program: Program, residency: Residency, needed: Problem, kinds: Collection[str]
 ) -> Allowed | None:
-    """The hand-overs that a program allows; ``None`` if it takes the access trace to tell.
+    """The hand-overs that a program allows; ``None`` if only the access trace can tell.
 
     ``needed`` has the program's buffers. O(ops + tensors).
     """
@@ -143,7 +142,7 @@ def find_hand_overs(
 def _relations(
     graph: Graph, kinds: Collection[str], alone: Sequence[bool]
 ) -> Iterator[tuple[int, Relation, bool] | None]:
-    """Op, relation, and whether its other tensor is the one read; ``None`` where others matter."""
+    """Op, relation, True if the op reads its ``other``; or ``None`` if only the trace can tell."""
     number = graph.columns.number
     for k, op in enumerate(graph.ops):
         pairs = op.in_place if "in place" in kinds else ()
@@ -184,7 +183,7 @@ def find_disjoint(
 
 
 def least_bytes_handed_over(allowed: Allowed, needed: Problem) -> int | None:
-    """Bytes that some step needs if every hand-over takes place; ``None`` if more may be shared.
+    """Most bytes that a step needs if all hand-overs take place; ``None`` if more may be shared.
 
     Examples
     --------
@@ -209,14 +208,14 @@ def least_bytes_handed_over(allowed: Allowed, needed: Problem) -> int | None:
     np.add.at(change, np.searchsorted(steps, rectangles.lower), size)
     np.subtract.at(change, np.searchsorted(steps, rectangles.upper), size)
     live = np.cumsum(change)
-    # A result takes over the bytes of one input, however many it may.
+    # A result takes over the bytes of one input only, even if several inputs allow it.
     new = np.unique(hand_overs.output[hand_overs.in_place])
     np.subtract.at(live, np.searchsorted(steps, needed.lower[new]), needed.size[new])
     return int(live.max(initial=0))
 
 
 def _are_apart_when_joined(allowed: Allowed, needed: Problem, rectangles: Rectangles) -> bool:
-    """True if buffers joined by all placements at once share no more bytes than they hand over."""
+    """True if all placements at once make buffers share only the bytes that they hand over."""
     groups = joined_places(allowed.joined)
     place, at = np.zeros(len(needed), np.int64), 0
     joined = np.zeros(len(needed), np.bool_)

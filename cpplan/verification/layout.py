@@ -21,7 +21,7 @@ def check_pools(needed: Problem, pool: Ints) -> None:
     Raises
     ------
     VerificationError
-        Names the buffer, its pool and those allowed.
+        Names the buffer, its pool and the allowed pools.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _with_unions(
 ) -> tuple[Rectangles, Ints]:
     """All rectangles and offsets; buffers that share bytes are replaced by their unions.
 
-    The union of group ``k`` is buffer ``len(needed) + k``, with addresses for bytes.
+    The union of group ``k`` is buffer ``len(needed) + k``, with offset 0: its bytes are addresses.
     """
     alone = np.array([row not in groups for row in rectangles.buffer.tolist()], bool)
     present = set(groups.values())

@@ -1,4 +1,4 @@
-"""Buffers of a plan, matched by name with those that the model needs."""
+"""Buffers of a plan, matched by name with the buffers that the model needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpplan.model.problem import Ints, Problem
 def match_buffers(needed: Problem, plan: Plan, offset: Ints) -> tuple[Ints, Ints]:
     """The plan's offsets and pools, in the order of the buffers needed.
 
-    Each is there once, as needed.
+    Raises unless the plan has each buffer once, with the size and lifespan needed.
     """
     rows = _matching_rows(needed, plan)
     for column in ("size", "lower", "upper"):
@@ -33,7 +33,7 @@ def match_buffers(needed: Problem, plan: Plan, offset: Ints) -> tuple[Ints, Ints
 
 
 def _matching_rows(needed: Problem, plan: Plan) -> Ints:
-    """Row in the plan of each buffer needed; raises unless the plan has exactly these."""
+    """Row in the plan of each buffer needed; raises unless the plan has exactly these buffers."""
     if tuple(plan.buffers) == tuple(needed.names):
         return np.arange(len(needed), dtype=np.int64)
     row = {name: k for k, name in enumerate(plan.buffers)}

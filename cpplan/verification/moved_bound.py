@@ -19,7 +19,7 @@ from cpplan.verification.runs import Retention, Run
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A storage that may move: its accesses, and what becomes of it before and after them."""
+    """A storage that may move: its accesses, and its pool before the first and after the last."""
 
     size: int
     room: int
@@ -37,13 +37,13 @@ class _Kept:
 
 
 def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPrices) -> int:
-    """Bytes that every plan moves at the program's order, as prices of room prove.
+    """Bytes that every plan at the program's order moves, proved from prices of room.
 
-    Every storage chooses the cheapest way through its accesses by itself: it pays for the bytes
-    that it moves, and the price of its room at each step at which it lies in the fast pool. An
-    output that may be written over inputs is given back the price of its room: for each input that
-    leaves the pool after the op, or once if an input is dead then anyway. Less the price of all
-    room that there is, the sum bounds the bytes moved.
+    Every storage takes the cheapest way through its accesses by itself: it pays for the bytes that
+    it moves, and the price of its room at each step at which it lies in the fast pool. If an output
+    may be written over inputs, the price of its room is given back: to each input that leaves the
+    pool after the op, or once if an input ends at the op anyway. The sum of all payments, less the
+    price of the whole fast pool, bounds the bytes moved.
 
     Examples
     --------
@@ -87,15 +87,16 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
 def forced_moves_floor(graph: Graph, program: Program, plan: Plan, at: ForcedAt) -> int:
     """Bytes that every plan moves in every order, because of an op that leaves little room.
 
-    Of what the op needs in the fast pool, and of what is then live in every order since an op
-    before it writes it, or the caller, and an op after it reads it, or the caller wants it, some
-    has no room. A tensor of that kind which does not lie there moves: to the slow pool if an op
-    wrote it, and back for an op that comes after. A fractional knapsack takes the cheapest.
+    Two kinds of tensors compete for the fast pool at the op: its operands, and the tensors live
+    beside it in every order (an earlier op writes them or the caller brings them, and a later op
+    reads them or the caller wants them). Together they are larger than the pool. A tensor that does
+    not lie there moves: to the slow pool if an op wrote it, and back for a later op. A fractional
+    knapsack chooses the cheapest tensors to move.
 
     Raises
     ------
     VerificationError
-        If there is no op of that name.
+        If the graph has no op of that name.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan, at: ForcedAt)
     streamed = {n for n, s in storages.items() if s.constant and not s.fast_only}
     always = sum(max(_readings(storages[name]).values(), default=0) for name in streamed)
     excess = -capacity - _overwritable(runs[step], storages, plan, graph)
-    # Cost and room of what may lie elsewhere.
+    # Cost and room of the storages that may lie in the slow pool.
     choices: list[tuple[int, int]] = []
     for name, storage in storages.items():
         born = None if storage.brought else of_step[storage.steps[0]]
@@ -174,7 +175,7 @@ def _reached(next_to: Sequence[Sequence[int]], op: int) -> set[int]:
 
 
 def _readings(storage: _Kept) -> dict[int, int]:
-    """Step of each reading -> bytes moved to get at a storage not in the fast pool."""
+    """Step of each reading -> bytes moved to read a storage that is not in the fast pool."""
     return {
         step: storage.reload if storage.near[k] else min(storage.reload, storage.crossing[k])
         for k, step in enumerate(storage.steps)
@@ -183,7 +184,7 @@ def _readings(storage: _Kept) -> dict[int, int]:
 
 
 def _overwritable(run: Run, storages: Mapping[str, _Kept], plan: Plan, graph: Graph) -> int:
-    """Room that an op may save by writing its outputs over its inputs, at most."""
+    """Most room that an op may save by writing its outputs over its inputs."""
     if "in place" not in plan.sharing:
         return 0
     saved: dict[str, int] = {}
@@ -202,7 +203,7 @@ def _storages(
     spans: Mapping[Retention, tuple[int, int]],
     grid: int,
 ) -> tuple[dict[str, _Kept], list[tuple[int, int, int]]]:
-    """Storages that may move, and ``(room, lower, upper)`` of those that cannot."""
+    """Storages that may move, and ``(room, lower, upper)`` of the storages that cannot move."""
     fast, slow = plan.pools
     written: dict[str, list[str]] = {}
     for run in runs:
@@ -261,7 +262,7 @@ def _storages(
 
 
 def _cost(kind: MoveKind, size: int, plan: Plan) -> int:
-    """Bytes of a move, or the cycles that it takes if the plan is one of least time."""
+    """Bytes of a move, or the cycles that it takes if the plan has a bound on its time."""
     return size if plan.time_bound is None else move_cycles(kind, size, plan.pools[1])
 
 
@@ -299,7 +300,7 @@ def _refunds(
     plan: Plan,
     graph: Graph,
 ) -> dict[str, dict[int, int]]:
-    """Storage -> step -> price given back if it leaves the pool after it; under ``""``, always."""
+    """Storage -> step -> price given back if it leaves the pool then; under ``""``, in any case."""
     found: dict[str, dict[int, int]] = {}
     if "in place" not in plan.sharing:
         return found
@@ -332,9 +333,9 @@ def _lasts(storage: _Kept) -> bool:
 def _cheapest(
     storage: _Kept, price: list[int], summed: list[int], refund: Mapping[int, int], unit: int
 ) -> int:
-    """The least that a storage pays, over all ways through its accesses.
+    """Least price of a storage over all ways through its accesses.
 
-    A state says where its bytes lie after a step: in the fast pool, in the slow pool, in both.
+    A state tells the pools that hold its bytes after a step: the fast pool, the slow pool, or both.
     """
     spill, room = storage.spill * unit, storage.room
     fast, slow, both = (True, False), (False, True), (True, True)
@@ -349,7 +350,7 @@ def _cheapest(
             states[slow] = 0
     least: list[int] = []
     for start, paid in states.items():
-        # An input that is kept must end where it began, and not move if that is the fast pool.
+        # An input that is kept ends in the pool where it began; if that is the fast one, it stays.
         stuck = storage.retentions and start == fast
         now: dict[tuple[bool, bool] | None, int] = {start: paid}
         for k, step in enumerate(storage.steps):
@@ -365,7 +366,7 @@ def _cheapest(
                     if there == fast and not storage.fast_only and not stuck:
                         options.append((both, here + spill))
                     for place, pays in options:
-                        # Kept in the fast pool to the next access, or to the end.
+                        # It stays in the fast pool to the next access, or to the end.
                         if place[0] and (not last or _lasts(storage)):
                             hold = room * (summed[end] - summed[step + 1])
                             _offer(following, place, pays + hold)

@@ -13,7 +13,7 @@ from cpplan.program.timeline import run_time
 from cpplan.verification.bound_table import FORCED_MOVES, MOVED_BOUNDS, ROOM_PRICES
 from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
 
-# Certificates by the bounds that they prove.
+# Bound -> type of the certificate that proves it.
 _CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedAt}
 
 
@@ -23,14 +23,14 @@ def check_time(program: Program, plan: Plan) -> None:
     Parameters
     ----------
     program
-        Of the graph whose tensors move.
+        Program of the graph whose tensors move.
     plan
         The plan for that graph.
 
     Raises
     ------
     VerificationError
-        Names the time claimed and that which the steps take.
+        Names the claimed time and the time that the steps take.
 
     Examples
     --------
@@ -56,13 +56,13 @@ def check_time(program: Program, plan: Plan) -> None:
 def check_moved_claims(
     plan: Plan, floor: Callable[[str], int | float], *, again: bool = False
 ) -> Proofs:
-    """Check the bound on the bytes moved, or on the time, and the status; and say how.
+    """Check the status and the bound on the bytes moved or the time; return the kinds of proof.
 
     Parameters
     ----------
     floor
-        Called with the name of a bound that can be proved again: the bytes, or the cycles if the
-        plan has a time, that it proves.
+        Function from the name of a bound that can be proved again to the bytes that it proves, or
+        to the cycles if the plan has a time bound.
     again
         True if ops of the plan run again.
 

@@ -1,4 +1,4 @@
-"""Plans in which tensors move between two pools: the moves, and what they prove of bounds."""
+"""Plans in which tensors move between two pools: checks of their moves and bounds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Moved(NamedTuple):
     Attributes
     ----------
     graph
-        The graph, with an op for every run of an op.
+        The graph whose tensors move: the model, its pieces, or an op for every run.
     moving
         The plan for that graph.
     program
@@ -68,7 +68,7 @@ def read_moves(
     Raises
     ------
     VerificationError
-        Names the op or move, the tensor, or what was expected.
+        Names the op or move and the tensor, or the value that was expected.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
 
 
 def _check_copied_with_moves(source: Graph | Program, plan: Plan) -> None:
-    """Raise if a plan with moves claims another number of bytes copied to gather bands."""
+    """Raise if a plan with moves claims a wrong number of bytes copied to gather bands."""
     model = source.graph if isinstance(source, Program) else source
     copied = copied_with_moves(model, plan) if plan.pieces else None
     if plan.copied_bytes != copied:
@@ -146,7 +146,7 @@ def _check_copied_with_moves(source: Graph | Program, plan: Plan) -> None:
 
 
 def copied_with_moves(model: Graph, plan: Plan) -> int:
-    """Bytes copied to gather and to paste bands by a plan in pieces whose bands move.
+    """Bytes that a plan in pieces with moves copies to gather and to paste bands.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from cpplan.verification.tensor_bytes import Array
 def execute_with_moves(run: ModelRun, plan: Plan) -> Execution:
     """Run a model by a plan with moves; raise if a byte differs from the unplanned run.
 
-    The pools lie one above the other. A move copies the bytes that it finds; the copies of a tensor
-    must have the bytes of the unplanned run at every step.
+    The pools lie one above the other in one arena. A move copies the bytes at its source; at every
+    step, the copies of a tensor must have the bytes of the unplanned run.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class _MovedRun:
         self.output_names: Sequence[str] = tuple(ends[name] for name in run.output_names)
 
     def values(self) -> Mapping[str, Array]:
-        """Values of the unplanned run: those of a tensor for all its copies."""
+        """Values of the unplanned run; all copies of a tensor have the tensor's value."""
         known = self.run.values()
         copies = {copy: known[tensor] for copy, tensor in self.origin.items() if tensor in known}
         return {**known, **copies}

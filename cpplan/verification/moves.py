@@ -22,9 +22,9 @@ from cpplan.verification.runs import Run
 def check_moves(graph: Graph, plan: Plan) -> Program:
     """The model's program in the plan's order, after a check of all moves.
 
-    Checked on the model itself, without the program that the moves make of it: that every op and
-    every move finds the tensor's bytes in the pool where it looks for them, that only what is
-    written at once moves, and that each move carries as many bytes as it says.
+    The check reads the model itself, not the program with moves as ops. It checks that every op and
+    every move finds the tensor's bytes in the pool where it looks for them, that only tensors
+    written at once move, and that each move carries as many bytes as it states.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def check_moves(graph: Graph, plan: Plan) -> Program:
 
 
 class _Walk:
-    """The order step by step, and the pools that hold each storage's bytes."""
+    """A walk through the order with the pools that hold each storage's bytes."""
 
     def __init__(self, graph: Graph, plan: Plan, runs: Sequence[Run], copies: dict[str, Move]):
         self.graph, self.plan, self.copies = graph, plan, copies
@@ -77,7 +77,7 @@ class _Walk:
                 if move.name not in self.run or move.tensor in self.direct[move.name]:
                     raise VerificationError(f"{_said(move)}: no op {move.name!r} does so once")
                 self.direct[move.name][move.tensor] = move
-        # Storage -> pools that hold its bytes; None while nobody knows where the caller put them.
+        # Storage -> pools that hold its bytes; None while the caller's choice is not known.
         self.holds: dict[str, set[str] | None] = {}
         # Storage -> the copy that has begun and is waited for later.
         self.begun = begun_copies(plan.order, copies)
@@ -115,7 +115,7 @@ class _Walk:
                     raise VerificationError(f"{_said(move)}, which it does not access")
 
     def _storages(self, run: Run) -> dict[str, bool]:
-        """Storages of an op in the pools, and True for those that it writes first."""
+        """Storages of an op in the pools -> True if the op is the first to write them."""
         found: dict[str, bool] = {}
         read = {run.places[name].retention.name for name in run.op.inputs}
         for name in run.op.tensors:
@@ -211,7 +211,7 @@ class _Walk:
     def _found(self, root: str, pool: str, here: str) -> set[str]:
         """The pools that hold a storage; raises unless this one does."""
         if root not in self.holds and not self.writers[root]:
-            self.holds[root] = {pool}  # the caller has put it there
+            self.holds[root] = {pool}  # the caller put it into this pool
         holds = self.holds.get(root)
         copy = self.under_way.get(root)
         if copy is not None and copy.target == pool:
@@ -231,15 +231,15 @@ def _said(move: Move) -> str:
 
 
 def moving_graph(graph: Graph, plan: Plan) -> tuple[Graph, Plan, dict[str, str]]:
-    """The graph whose tensors a plan moves, the plan for it, and whose copies and runs it has.
+    """The graph whose tensors a plan moves, the plan for it, and the origins of its names.
 
-    That is the model itself; or its graph of pieces; or, if ops run again, its graph of runs: the
-    plan's order then names ops, and its moves name copies and runs.
+    The graph is the model itself, its graph of pieces or, if ops run again, its graph of runs: the
+    given plan's order then names ops, and its moves name copies and runs.
 
     Raises
     ------
     VerificationError
-        If an op cannot be cut so, or cannot run again.
+        If an op cannot be cut as planned, or cannot run again.
 
     Examples
     --------
@@ -293,8 +293,8 @@ def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
 def without_moves(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
     """The model with its moves as ops, and the plan for it, in which nothing moves.
 
-    Offsets and lifespans are those of the plan. What it says of the model's own tensors is checked,
-    and replaced by what holds of their copies.
+    Offsets and lifespans are the plan's. The places that it states for the model's own tensors are
+    checked and replaced by the places of their copies.
 
     Raises
     ------

@@ -27,7 +27,7 @@ def check_types(source: object, plan: object) -> None:
     Raises
     ------
     InputError
-        Says what was given instead.
+        If not; names the types that were given.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def planned_program(
 ) -> Program:
     """The program the plan's order makes of the graph, or of its graph of pieces.
 
-    ``described`` is the graph of pieces, where it is known.
+    ``described`` is the graph of pieces if it is known already.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def check_first_last(plan: Plan) -> None:
     Raises
     ------
     VerificationError
-        Names the end of the order, and the ops expected there.
+        Names the end of the order and the ops expected there.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def planned_offsets(plan: Plan) -> Ints:
     Raises
     ------
     VerificationError
-        If there are none, they are not integers, or not one for each buffer.
+        If the plan has no offsets, or not one integer for each buffer.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def planned_offsets(plan: Plan) -> Ints:
 
 
 def pool_starts(plan: Plan) -> Ints:
-    """Start of each buffer's pool, bytes, if the pools used lie one above the other.
+    """Start of each buffer's pool, bytes, with the used pools one above the other.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def needed_buffers(accesses: Sequence[Access], pools: Sequence[Pool] = (Pool(),)
         >= LIMIT
     ):
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
-    # Without pools of the user's there is one arena, and the tensors' pools are ignored.
+    # If the user gave no pools, there is one arena, and the tensors' pools are ignored.
     everywhere, one_arena = tuple(range(len(pools))), tuple(pools) == (Pool(),)
     return Problem(
         names=tuple(retention.name for retention in spans),

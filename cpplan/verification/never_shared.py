@@ -1,14 +1,13 @@
-"""Bytes of a problem that stay apart however its tensors share others.
+"""A problem of the bytes that no two tensors share, whichever bytes a plan shares.
 
-Every plan that shares bytes is also a layout, without sharing, of a problem that asks for less:
+Every plan that shares bytes is also a layout without sharing of a smaller problem:
 
-* what an op may write over an input that ends with it need not be there at that op's step, but only
-  from the next on;
-* of storages that placements join, and what may be written over these, only the largest one that is
-  live at a step need be there then.
+* a buffer that an op may write over an input that ends with it is live only from the step after the
+  op's;
+* of the storages that placements join, with the buffers that may be written over them, only the
+  largest live one counts at a step.
 
-So no buffer of this problem shares a byte with another at any step, in any plan, and its bounds
-hold for all plans.
+In no plan do two buffers of this problem share a byte at a step, so its bounds hold for all plans.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ def never_shared(
     problem
         The buffers of the program, without gaps.
     kinds
-        Of the relations that a plan may choose.
+        Kinds of the relations that a plan may choose.
     accesses, runs
-        Of the program.
+        Accesses and runs of the program.
 
     Examples
     --------
@@ -77,7 +76,7 @@ def never_shared(
 def _joined(
     placed: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int, int]]
 ) -> Iterator[list[int]]:
-    """Groups of rows joined by placements, with those in place of them, transitively."""
+    """Groups of rows that placements join, with all rows that in-place pairs connect to them."""
     neighbours: dict[int, list[int]] = {}
     for one, other in [
         *((rows[0], row) for rows in placed for row in rows),
@@ -99,7 +98,7 @@ def _joined(
 
 
 def _all_but_the_largest(problem: Problem, rows: Sequence[int]) -> Mapping[int, list[Gap]]:
-    """Gaps that leave at every step only the largest of these rows that is live."""
+    """Gaps after which only the largest live row of these is left at every step."""
     lower, upper = problem.lower.tolist(), problem.upper.tolist()
     times = sorted({time for row in rows for time in (lower[row], upper[row])})
     gaps: dict[int, list[Gap]] = {}

@@ -67,11 +67,11 @@ class CutOp:
         return cls(places, op, tuple(axes), tuple(ends))
 
     def works(self) -> Iterator[tuple[Span, ...]]:
-        """The spans of each piece, in their order."""
+        """The spans of each piece, in the order of the pieces."""
         return product(*(list(pairwise(e)) for e in self.ends))
 
     def part(self, graph: Graph, tensor: str, work: Sequence[Span]) -> Part | None:
-        """The part of a tensor that a piece accesses; ``None`` for none."""
+        """The part of a tensor that a piece accesses; ``None`` if it accesses none."""
         shape = graph.tensor[tensor].shape
         if shape is None:
             return ()
@@ -91,7 +91,7 @@ class CutOp:
         return f"{self.op.name}[{_spans(work)}]"
 
     def alike(self, graph: Graph, one: str, other: str) -> list[int] | None:
-        """Axes along which two tensors are cut alike, if all axes cut do so; else ``None``."""
+        """Tensor axes of the cuts if every cut divides the two tensors alike; else ``None``."""
         found = []
         for axis in self.axes:
             at = _common(graph, axis, one, other)
@@ -112,7 +112,7 @@ def _accessed(window: Window, first: int, last: int, extent: int) -> Span:
 
 
 def _widened(span: Span, pitch: int) -> Span:
-    """The least span between ends at multiples of a pitch that holds a span."""
+    """The smallest span that holds a span and has both ends at multiples of a pitch."""
     low, high = span
     return (low - low % pitch, high + -high % pitch) if low < high else span
 
@@ -125,7 +125,7 @@ def _same_pitch(places: CutTensors, one: str, other: str, axis: int) -> bool:
 
 
 def _common(graph: Graph, axis: Axis, one: str, other: str) -> int | None:
-    """The axis that an op's axis has of two tensors alike, step by step; else ``None``."""
+    """The tensor axis that an op's axis cuts in both tensors at equal steps; else ``None``."""
     windows = [window for window in axis.windows if window.tensor in (one, other)]
     if len(windows) != 2 or windows[0].axis != windows[1].axis:
         return None
@@ -171,7 +171,7 @@ class Bands:
         return self._graph.root[tensor][0], place.base_axis
 
     def _level(self, marks: dict[tuple[str, int], set[int]], cut: Mapping[str, CutOp]) -> None:
-        """Give tensors that lie in one another's place the same cuts, until nothing changes."""
+        """Give tensors that may share bytes the same cuts, until nothing changes."""
         linked: list[tuple[tuple[str, int], tuple[str, int]]] = []
         for each in cut.values():
             pairs = [*each.op.in_place, *((p.part, p.whole) for p in each.op.placements)]
@@ -195,7 +195,7 @@ class Bands:
                     changed = True
 
     def base(self, tensor: str, part: Part) -> tuple[str, int, int | None]:
-        """The band of a view's base that holds a part of the view; offset and bytes there.
+        """The band of a view's base that holds a part of the view; offset and bytes in that band.
 
         The bytes are ``None`` if the part is all of the band.
         """
@@ -240,7 +240,7 @@ class Bands:
         Raises
         ------
         VerificationError
-            If they do not: it begins or ends within a band.
+            If the part begins or ends within a band.
         """
         lines = []
         for (low, high), line in zip(part, self._grid[tensor], strict=True):

@@ -19,10 +19,11 @@ from cpplan.verification.storages import Storages
 def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) -> int:
     """Bytes that every plan of a graph needs, however its ops are split.
 
-    A piece covers at least one step of each axis of its op, and needs the window of that step; what
-    no axis has a window for it needs whole. Inputs are there with what the first op writes, and
-    outputs at the end. What an op may write in place does not count if bytes may be shared, and of
-    storages that are copied to or from others only the largest that is there.
+    A piece covers at least one step of each axis of its op, and needs the window of that step; a
+    tensor without a window is needed whole. The inputs are live together with the first op's
+    outputs, and the outputs at the end. If bytes may be shared, outputs that an op may write in
+    place do not count, and among storages that are copied to or from others only the largest live
+    one counts.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     for tensor in graph.tensors:
         root = graph.root[tensor.name][0]
         if tensor.kind in stays and root in storages.size:
-            # Bands of its storage in which a view does not lie may be free.
+            # A view may leave bands of its storage free: count the view's bytes only.
             need = _elements(graph, tensor.name, places)
             retention[root] = max(retention.get(root, 0), need)
     brought = {root: storages.size[root] for root in storages.brought}
@@ -91,7 +92,7 @@ def _least(graph: Graph, op: Op, name: str, places: CutTensors) -> int:
     tensor = graph.tensor[name]
     if name not in places.places or not tensor.shape or graph.symbols is not None:
         return tensor.nbytes
-    # Without the bytes that a part of a storage leaves out: they may lie in other bands.
+    # Bytes in the gaps of a strided view do not count: they may lie in other bands.
     extents = list(tensor.shape)
     whole = bool(op.bodies) or op.sequence is not None
     for axis, shortest in () if whole else _shortest(graph, op, name, places):
@@ -100,7 +101,7 @@ def _least(graph: Graph, op: Op, name: str, places: CutTensors) -> int:
 
 
 def _elements(graph: Graph, name: str, places: CutTensors) -> int:
-    """Bytes of a tensor's elements; of its storage if that is never cut."""
+    """Bytes of a tensor's elements, or of its whole storage if that is never cut."""
     tensor = graph.tensor[name]
     if name not in places.places or graph.symbols is not None:
         return graph.tensor[graph.root[name][0]].nbytes
@@ -108,11 +109,11 @@ def _elements(graph: Graph, name: str, places: CutTensors) -> int:
 
 
 def _shortest(graph: Graph, op: Op, name: str, places: CutTensors) -> Iterator[tuple[int, int]]:
-    """Axes of a tensor, and the fewest positions of each that a step of the op needs."""
+    """Axes of a tensor, each with the fewest positions that a step of the op needs."""
     shape = graph.tensor[name].shape
     assert shape is not None
     for axis in op.axes:
-        # An op runs whole along an axis of one unit, or of an output that cannot be cut so.
+        # An op is not cut along an axis of one unit, or if an output cannot be cut there.
         if places.unit(op, axis) in (None, axis.extent):
             continue
         for window in axis.windows:

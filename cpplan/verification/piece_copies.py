@@ -16,9 +16,9 @@ def copied_bytes(
 ) -> int:
     """Bytes that a runtime copies whose kernels need each operand in one part.
 
-    Of the bands that a run accesses of one tensor, all are copied unless they lie in the arena as
-    the part does that they make up: one after another along one axis, before which there is only
-    one position.
+    The bands of one tensor that a run accesses are all copied unless they lie in the arena as one
+    part of the tensor: one after another along one axis, with a single position on each axis before
+    it.
     """
     offsets = [] if plan.offset is None else plan.offset.tolist()
     at = dict(zip(plan.buffers, zip(plan.pool.tolist(), offsets, strict=True), strict=True))
@@ -47,7 +47,7 @@ def copied_bytes(
 def _is_one_part(
     parts: Sequence[Part], sizes: Sequence[int], where: Sequence[tuple[int, int] | None]
 ) -> bool:
-    """True if bands lie one after another, as they do in a tensor that is they all together."""
+    """True if bands lie one after another as in a tensor made of these bands."""
     if len(parts) == 1:
         return True
     unlike = [k for k in range(len(parts[0])) if len({part[k] for part in parts}) > 1]

@@ -1,10 +1,11 @@
 """Axes along which tensors and their views may be cut, found from each view back to its base.
 
-An op that makes a view takes along an axis of its source if it has an axis whose steps divide the
-view evenly, and what they read of the source, too. What is taken along by all views of a storage
-may be cut, at the ends that all those steps share; their distance on a tensor's axis is its
-*pitch*. A view may be a part of its base, from one corner to another: it is then cut where the base
-is cut within that part, and the base is never cut within a part that has no axis there.
+An op that makes a view carries over an axis of its source if one of the op's axes has steps that
+divide the view evenly, and also the part of the source that they read. A storage may be cut along
+an axis that all its views carry over, at the positions where steps of all these ops end; the
+distance between such positions on a tensor's axis is its *pitch*. A view may be a part of its base,
+from one corner to another: it is cut where the base is cut within that part. If the view has no
+axis for an axis of the base, the base is never cut within the part along that axis.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ Corners = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The axis of its base that a tensor's axis is, and the pitch of its cuts.
+    """The base's axis that a tensor's axis is a part of, and the pitch of its cuts.
 
-    ``before`` counts the pitches of the base that lie before the tensor; ``full`` is true if the
-    tensor has all of that axis.
+    ``before`` is the number of the base's pitches before the tensor; ``full`` is true if the tensor
+    covers the base's whole axis.
     """
 
     base_axis: int
@@ -46,7 +47,7 @@ class CutTensors:
     only
         View -> names of the axes along which the op that makes it may be cut.
     corners
-        View that is a part of its base -> its first element there, and its last.
+        View that is a part of its base -> the base's first and last element in it.
     """
 
     places: dict[str, dict[int, Place]] = field(default_factory=dict)
@@ -58,9 +59,9 @@ class CutTensors:
         return self.places.get(tensor, {}).get(axis)
 
     def unit(self, op: Op, axis: Axis) -> int | None:
-        """Steps of an axis between which an op may be cut; ``None`` if it may not.
+        """Number of steps of an axis after which an op may be cut; ``None`` if it may not.
 
-        Pieces end where every output may be cut.
+        A piece ends only at steps where every output may be cut.
         """
         unit = 1
         for name in op.outputs:
@@ -75,7 +76,7 @@ class CutTensors:
         return None if axis.extent % unit else unit
 
     def _ends_apart(self, window: Window) -> int | None:
-        """Steps after which an output's window ends at a cut again; ``None`` if some never do."""
+        """Steps after which an output's window ends at a possible cut again; ``None`` if never."""
         place = self.place(window.tensor, window.axis)
         if place is None:
             return None
@@ -115,7 +116,7 @@ def cut_tensors(graph: Graph) -> CutTensors:
 
 
 def _countable(tensor: Tensor) -> bool:
-    """True for tensors of the graph's own with elements of whole bytes."""
+    """True for tensors with elements of whole bytes, except constants and workspaces."""
     own = tensor.kind not in ("constant", "workspace")
     if not own or tensor.shape is None or tensor.dtype is None or tensor.symbolic:
         return False
@@ -134,16 +135,16 @@ class _Storage:
     def __init__(self, graph: Graph, base: str, names: Sequence[str]):
         self._graph, self._base, self._names = graph, base, names
         self._shape = graph.tensor[base].shape or ()
-        # Tensor -> axis of the base -> axis of the tensor, and the op's axis that takes it along.
+        # Tensor -> axis of the base -> axis of the tensor, and the op's axis that carries it over.
         self._at: dict[str, dict[int, tuple[int, str]]] = {
             base: {axis: (axis, "") for axis in range(len(self._shape))}
         }
         self._corners = {name: self._find_corners(name) for name in names}
-        # Ends of cuts are multiples of it, on the base's own axes.
+        # For each axis of the base: cuts are at multiples of this number.
         self._pitch = [1] * len(self._shape)
 
     def describe(self, found: CutTensors) -> None:
-        """Add the places of all tensors, if they have any in common."""
+        """Add the places of all tensors of the storage, if they have an axis in common."""
         if any(corners is None for corners in self._corners.values()):
             return
         if any(self._follow(name, ()) is None for name in self._names):
@@ -184,7 +185,7 @@ class _Storage:
         return self._graph.root[name][1] == 0 and self._graph.tensor[name].nbytes == base.nbytes
 
     def _find_corners(self, name: str) -> Corners | None:
-        """First and last element of the base that a tensor is, if all lies between; or ``None``."""
+        """The base's first and last element in a tensor that is a part of it; else ``None``."""
         if self._is_whole(name):
             return tuple(0 for _ in self._shape), tuple(extent - 1 for extent in self._shape)
         tensor, base = self._graph.tensor[name], self._graph.tensor[self._base]
@@ -206,13 +207,13 @@ class _Storage:
         return low, high
 
     def _span(self, name: str, axis: int) -> tuple[int, int]:
-        """Positions of an axis of the base between which a tensor lies."""
+        """Positions ``[begin, end)`` of a tensor on an axis of the base."""
         corners = self._corners[name]
         assert corners is not None
         return corners[0][axis], corners[1][axis] + 1
 
     def _follow(self, name: str, seen: tuple[str, ...]) -> Mapping[int, tuple[int, str]] | None:
-        """Axes of the base that a tensor has, by way of what it is made from; ``None`` if none."""
+        """Axes of the base that a tensor has, by way of its source; ``None`` if it has none."""
         if name in self._at:
             return self._at[name]
         op = self._graph.producer.get(name)
@@ -237,7 +238,7 @@ class _Storage:
             begin, end = self._span(source, base_axis)
             extent = (self._graph.tensor[source].shape or ())[there]
             span = self._span(name, base_axis)
-            # The part that the steps read must be the part that the view is, in equal steps.
+            # The steps must read exactly the part of the base that the view is, in equal steps.
             same = span == (
                 begin + first * (end - begin) // extent,
                 begin + last * (end - begin) // extent,
@@ -252,7 +253,7 @@ class _Storage:
     def _parts(
         self, axis: Axis, source: str, view: str
     ) -> tuple[int, int, int, tuple[int, int]] | None:
-        """Axes of source and view that an op's axis divides, the steps, and the span they read."""
+        """Axes of source and view that an op's axis divides, number of steps, and the span read."""
         windows = {window.tensor: window for window in axis.windows}
         if source not in windows or view not in windows or axis.accumulates:
             return None
@@ -264,7 +265,7 @@ class _Storage:
         writing = [k for k, (low, high) in enumerate(spans) if low < high]
         if read.table is not None or read.stride != read.size or not writing:
             return None
-        # Each step writes as much, after what the one before wrote, and together all of the view.
+        # The steps write equal parts of the view, one after another, and together all of it.
         each, rest = divmod(extent, len(writing))
         wanted = [(each * number, each * number + each) for number in range(len(writing))]
         if rest or list(spans[writing[0] : writing[0] + len(writing)]) != wanted:

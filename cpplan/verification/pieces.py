@@ -2,8 +2,8 @@
 
 Each op that is cut runs once for each product of its intervals, and accesses the windows of these
 intervals. A tensor is cut wherever such a window begins or ends, so that every piece accesses whole
-bands. Then is checked, by counting elements, that the pieces of an op write every element of its
-outputs just once, and that the bands each piece reads are all that its windows ask for.
+bands. The check then counts elements: the pieces of an op must write every element of its outputs
+exactly once, and the bands that a piece reads must make up its windows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def graph_of_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Graph:
     Raises
     ------
     VerificationError
-        If an op cannot be cut so, or its pieces do not write every element of an output just once,
-        or read what is in no band; names the op.
+        If an op cannot be cut as planned, or its pieces do not write every element of an output
+        exactly once, or read bytes that are in no band; names the op.
 
     Examples
     --------
@@ -46,16 +46,17 @@ def graph_of_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A graph of pieces, and where in the model its tensors and ops are.
+    """A graph of pieces, with the parts of the model that its tensors and ops are.
 
     Attributes
     ----------
     parts
-        Band, or sum so far, -> the tensor that it is a part of, and which part.
+        Band, or partial sum of one -> its tensor in the model, and the part of that tensor.
     bands
-        Tensor that is cut -> its bands, in the order of its shape; without sums so far.
+        Tensor that is cut -> its bands, in the order of its shape, without partial sums.
     works
-        Piece -> the op, the names of the axes along which it is cut, and the piece's spans there.
+        Piece -> its op, the names of the axes along which the op is cut, and the piece's spans on
+        these axes.
     """
 
     graph: Graph
@@ -65,7 +66,7 @@ class Described:
 
 
 def describe_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Described:
-    """The graph of pieces, with the parts that its tensors are.
+    """The graph of pieces, with the parts of the model that its tensors are.
 
     Raises
     ------
@@ -130,7 +131,7 @@ class _Making:
         return Described(graph, self.parts, bands, works)
 
     def _view(self, tensor: Tensor, band: Tensor, part: Part | None = None) -> Tensor:
-        """A band of a tensor, or all of it, as a view of its base's bands if it is a view."""
+        """A band of a tensor, or the whole tensor; a view becomes a view of a band of its base."""
         if tensor.view_of is None or not self.bands.is_cut(self.source.root[tensor.name][0]):
             return band
         whole = tuple((0, extent) for extent in tensor.shape or ())
@@ -148,7 +149,7 @@ class _Making:
         return tuple(names)
 
     def _shown(self, names: Iterable[str]) -> Iterator[str]:
-        """Tensors, and those that they are views of, up to the one that is first written."""
+        """Tensors, and for each view the tensors it was made from, back to one first written."""
         graph = self.source
         for name in names:
             while True:
@@ -257,7 +258,7 @@ class _Making:
         return [self.bands.name(tensor, band) for band in self.bands.within(tensor, part)]
 
     def _sum(self, band: str, name: str, newest: dict[str, str], first: dict[str, str]) -> str:
-        """The tensor with a band's sum so far, in the storage of the first."""
+        """The tensor with a band's partial sum, in the storage of the band's first partial sum."""
         tensor = self.tensors[band] if band in self.tensors else self.source.tensor[band]
         view_of = (first[band], 0) if band in first else None
         kind = tensor.kind if name == band else "intermediate"
@@ -269,7 +270,7 @@ class _Making:
         return name
 
     def _check_written(self, each: CutOp, written: Mapping[str, int]) -> None:
-        """Raise unless every band of an op's outputs is written just once."""
+        """Raise unless every band of an op's outputs is written exactly once."""
         for name in each.op.outputs:
             cut = self.bands.is_cut(name)
             bands = [self.bands.name(name, p) for p in self.bands.parts(name)] if cut else [name]

@@ -1,15 +1,15 @@
 """Bounds on the levels of an objective of several pools, proved again from the buffers alone.
 
-A level is a sum of three kinds of costs, and each is bounded by itself:
+A level is bounded by the sum of three lower bounds:
 
-* of the peaks: the bytes that one pool must hold because they may lie nowhere else, or because the
-  others are full; or the cost of all bytes live at a step in the cheapest pools;
-* of the buffers, each in the pool in which it costs least;
-* of the buffers that cannot lie there, since the pools in which they cost least do not hold all
-  bytes live at a step.
+* on the cost of the peaks: the bytes that one pool must hold because they may lie nowhere else, or
+  because the other pools are full; or the cost of all bytes live at a step, in the cheapest pools;
+* on the cost of the buffers: each in the pool in which it costs least;
+* on the extra cost of buffers that must lie elsewhere, because the pools in which they cost least
+  cannot hold all bytes live at a step.
 
-Nothing here is a search: if a sum of sizes would take too long to find, the full limit is used
-instead.
+None of these is a search: if the largest sum of sizes within a limit would take too long to find,
+the limit itself is used.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from cpplan.verification.rectangles import Rectangles, cut_gaps
 
 Limits = Sequence[int | None]
 
-# Sums of sizes are bits of an integer; this many are shifted for one pool or one set of pools.
+# Sums of sizes are bits of an integer; most bits shifted for one pool or one set of pools.
 _MOST_BITS = 2**32
 
 
 def proved_levels(
     problem: Problem, objective: str, value: Sequence[int | float], shared: int = 0
 ) -> tuple[int | float, ...]:
-    """Lower bounds on the levels; compared as tuples, no layout is below them.
+    """Lower bounds on the levels: no layout's levels, compared as tuples, are below them.
 
     Parameters
     ----------
     value
-        Levels of a layout. If its former levels meet their bounds, the next level need only be
-        bounded for layouts that meet these too.
+        Levels of a layout. If the layout's earlier levels meet their bounds, the next bound need
+        only hold for layouts that meet them too.
     shared
-        Bytes that all pools together are known to need.
+        Lower bound on the bytes that all pools together need.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def proved_total(problem: Problem) -> int:
 def _limits_at(level: Level, steps: int, limits: Limits) -> list[int | None]:
     """Limits on the peaks if the level may cost at most ``steps``."""
     if level.rows is not None:
-        return list(limits)  # the other buffers may end anywhere
+        return list(limits)  # buffers outside the level's rows may end anywhere
     left = steps - sum(min(costs.values()) for costs in level.per_buffer)
     new = [left // cost if cost else None for cost in level.per_byte]
     return [_smallest(pair) for pair in zip(new, limits, strict=True)]
@@ -187,10 +187,10 @@ class _PoolBounds:
         return best
 
     def _driven_out(self, level: Level, limits: Limits) -> int:
-        """Steps that buffers cost beyond their least, since the cheapest pools cannot hold all.
+        """Extra steps that buffers cost because the cheapest pools cannot hold all of them.
 
-        For each set of pools: a buffer that costs less in each of them than anywhere else pays the
-        difference if it leaves them.
+        For each set of pools: a buffer that costs less in each pool of the set than in any other
+        pool pays the difference if it leaves the set.
         """
         leaving: dict[frozenset[int], dict[int, int]] = defaultdict(dict)
         for row, costs in enumerate(level.per_buffer):
@@ -242,7 +242,7 @@ def _aligned(rectangles: Rectangles, unit: int) -> Rectangles:
 
 
 def _live(steps: Ints, rectangles: Rectangles, held: Ints) -> Ints:
-    """Bytes live at each of some steps, those begun less those ended."""
+    """Bytes live at the given steps: bytes begun less bytes ended."""
     live = np.zeros(len(steps), np.int64)
     for times, sign in ((rectangles.lower, 1), (rectangles.upper, -1)):
         by_time = np.argsort(times)
@@ -282,10 +282,10 @@ def _shifted_bits(sizes: Sequence[int], room: int) -> int:
 
 
 def _demands(part: Rectangles, leaves: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
-    """Steps with more bytes live than ``room``, and the bytes that must have left, in order.
+    """Steps with more live bytes than ``room``, in order, and the bytes that must lie elsewhere.
 
-    Of neighbouring steps only those after which a rectangle ends: the rectangles of the others are
-    among theirs.
+    Only steps after which a rectangle ends are listed: the rectangles live at any other step are
+    also live at the next such step.
     """
     held = part.end - part.begin
     begins, ends = np.unique(part.lower), np.unique(part.upper)
@@ -308,7 +308,7 @@ def _demands(part: Rectangles, leaves: np.ndarray, room: int) -> Iterator[tuple[
 
 
 def _whole_spans(part: Rectangles, size: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-    """Row -> the first step, the step after the last at which it holds a byte, and its size."""
+    """Row -> first step and step after the last step at which the buffer holds bytes, and size."""
     spans: dict[int, tuple[int, int, int]] = {}
     for row, lower, upper in zip(*(c.tolist() for c in part[:3]), strict=True):
         first, end, _ = spans.get(row, (lower, upper, 0))
@@ -319,7 +319,8 @@ def _whole_spans(part: Rectangles, size: Sequence[int]) -> dict[int, tuple[int, 
 def _least_paid(spans: Sequence[tuple[int, int, int]], demands: Iterable[tuple[int, int]]) -> int:
     """Fewest bytes that meet every demand, each byte paid once for all steps of its lifespan.
 
-    At each step those buffers pay that live longest from there, whose bytes are of most use later.
+    At each step, the buffers that live longest from there pay: their bytes count at most later
+    steps.
     """
     coming = sorted(spans, reverse=True)
     unpaid: list[tuple[int, int]] = []  # a heap of (-end, bytes)

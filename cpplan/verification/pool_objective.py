@@ -1,8 +1,8 @@
 """The objectives of several pools, defined again for the checker.
 
 An objective is a list of levels, each the sum of the costs of the peaks' bytes and of the costs of
-the buffers in the pools in which they lie. Of two layouts the better one is smaller at the first
-level at which they differ.
+the buffers in the pools in which they lie. Of two layouts, the one with the smaller value at the
+first level that differs is better.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 
-# Largest number of steps that a cost may have.
+# Largest cost of a layout, in steps.
 _MOST_STEPS = 2**50
 
 
@@ -28,13 +28,13 @@ class Level(NamedTuple):
     Attributes
     ----------
     per_byte
-        Steps that each byte of a pool's peak costs, by pool.
+        Cost of each byte of a pool's peak, in steps, by pool.
     per_buffer
-        Steps that each buffer costs in the pools that it may go to: ``per_buffer[row][pool]``.
+        Cost of each buffer in each pool that it may go to, in steps: ``per_buffer[row][pool]``.
     scale
-        Steps in a cost of one.
+        Number of steps in a cost of 1.
     rows
-        Buffers whose ends make the peaks; all of them if left out.
+        Buffers that count for the peaks; all of them if left out.
     """
 
     per_byte: tuple[int, ...]
@@ -43,7 +43,7 @@ class Level(NamedTuple):
     rows: tuple[int, ...] | None = None
 
     def of(self, problem: Problem, pool: Ints, offset: Ints) -> int:
-        """Steps that a layout costs."""
+        """Cost of a layout, in steps."""
         peaks = pool_peaks(problem, pool, offset, self.rows)
         bytes_used = sum(cost * peak for cost, peak in zip(self.per_byte, peaks, strict=True))
         return bytes_used + sum(
@@ -84,7 +84,7 @@ def objective_levels(problem: Problem, objective: str) -> list[Level]:
     Raises
     ------
     VerificationError
-        If there is no such objective.
+        If there is no objective of this name.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def objective_levels(problem: Problem, objective: str) -> list[Level]:
 
 
 def is_peak(problem: Problem, objective: str) -> bool:
-    """True if the objective asks no more of the problem than the peak of its one pool."""
+    """True if the objective is the peak of the problem's only pool."""
     if len(problem.pools) > 1:
         return False
     one = problem.subset(np.arange(min(1, len(problem))))
@@ -112,7 +112,7 @@ def is_peak(problem: Problem, objective: str) -> bool:
 def sum_of_peaks(
     problem: Problem, pools: Sequence[int], rows: Sequence[int] | None = None
 ) -> Level:
-    """Level of the peaks of some pools together, of all buffers or of some."""
+    """Level that is the sum of some pools' peaks, over all buffers or some of them."""
     free = [dict.fromkeys(problem.candidates_of(row), 0) for row in range(len(problem))]
     per_byte = tuple(int(k in pools) for k in range(len(problem.pools)))
     return Level(per_byte, free, rows=None if rows is None else tuple(rows))
@@ -131,7 +131,7 @@ def _preference(problem: Problem) -> list[Level]:
 def _rates(pool: Pool) -> tuple[Fraction, ...]:
     """Costs of a byte of the peak, a read, a byte read, a write and a byte written.
 
-    Numbers are read as the decimals that they print as.
+    A float counts as the decimal number that it prints as.
     """
     cycles = [
         0 if width is None else 1 / Fraction(str(width))
@@ -142,10 +142,11 @@ def _rates(pool: Pool) -> tuple[Fraction, ...]:
 
 
 def _cost_level(problem: Problem) -> Level:
-    """Costs in steps of their common denominator, or of the finest power of 1/2 that fits.
+    """The level of ``cost``, in steps of the rates' common denominator or of a power of 1/2.
 
-    The second only if the most expensive layout would cost more than ``_MOST_STEPS`` steps of the
-    common denominator; then every number of every pool is rounded down to whole steps.
+    If the most expensive layout would cost more than ``_MOST_STEPS`` steps of the common
+    denominator, a step is the smallest power of 1/2 that keeps within ``_MOST_STEPS``, and every
+    rate is rounded down to whole steps.
     """
     rates = [_rates(pool) for pool in problem.pools]
     rows = list(

@@ -1,4 +1,4 @@
-"""Plans of programs: the order, what shares bytes, and the buffers that they need."""
+"""Plans of programs: checks of order, aliases and costs, and the buffers that they need."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ from cpplan.verification.storages import relaxed_by
 class Needs(NamedTuple):
     """Buffers that a plan must have, unions of related buffers, and bounds proved.
 
-    ``apart`` has the bytes that are apart in any plan, if bytes may be shared by choice;
-    ``disjoint`` says that no byte belongs to two buffers but where the one takes it over;
-    ``least_cost`` is what duals prove of the cost.
+    ``apart`` is the problem of bytes that no plan shares, if bytes may be shared by choice;
+    ``disjoint`` is true if buffers share bytes only where one takes them over from another;
+    ``least_cost`` is the lower bound on the cost that duals prove.
     """
 
     buffers: Problem
@@ -66,7 +66,7 @@ class Needs(NamedTuple):
 
 
 def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
-    """Needs of a plan for a graph or program, after a check of all but its buffers.
+    """Needs of a plan for a graph or program, after a check of everything except its buffers.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     graph = source.graph if isinstance(source, Program) else source
     described = describe_pieces(graph, plan.pieces) if plan.pieces else None
     program = planned_program(source, plan, described)
-    # Only the access trace can tell how many bytes are copied.
+    # Bytes copied can only be counted on the access trace.
     alone = tuple(plan.pools) == (Pool(),) and not plan.pieces and plan.copied_bytes is None
     if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
         return found
@@ -110,11 +110,11 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
 def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
     """The buffers of a plan for one arena whose ops run once each, without bodies.
 
-    ``None`` where tensors share bytes and it takes the access trace to tell whether they may.
+    ``None`` if tensors share bytes and only the access trace can tell if they may.
     """
     needed = buffers_of_single_runs(program, plan.residency)
     peak = is_peak(needed, plan.objective)
-    # Whatever else may share bytes, the largest buffer has its own, and 0 is no claim.
+    # These two bounds hold whatever is shared: the largest buffer, and 0 bytes.
     proved = peak and (plan.bound_by == LARGEST or (plan.bound_by, plan.lower_bound) == (FORCED, 0))
     if not plan.relations and (proved or not plan.sharing):
         check_costs(program, plan)
@@ -165,7 +165,7 @@ def _forced_by_hand_overs(program: Program, plan: Plan, needed: Problem, allowed
 def _check_copied(
     described: Described | None, program: Program, plan: Plan, accesses: Sequence[Access]
 ) -> None:
-    """Raise if a plan claims another number of bytes copied to gather and to paste bands."""
+    """Raise if a plan claims a wrong number of bytes copied to gather and to paste bands."""
     if plan.copied_bytes is None:
         if described is not None:
             raise VerificationError("the plan cuts ops, but does not say how many bytes it copies")

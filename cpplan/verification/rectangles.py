@@ -13,8 +13,8 @@ import numpy as np
 from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
 
-# With more rectangles, a compiled sweep first tells whether there is any overlap to name: it takes
-# less time to load, and even to compile, than the sweep in Python takes.
+# Number of rectangles above which a compiled sweep first tells if any two overlap: loading it, and
+# even compiling it, takes less time than the sweep in Python.
 _MANY = 5_000
 
 
@@ -54,7 +54,7 @@ def cut_gaps(problem: Problem) -> Rectangles:
     pieces: list[tuple[int, int, int, int, int]] = []
     for row, gaps in problem.gaps.items():
         lower, upper, size = (int(c[row]) for c in (problem.lower, problem.upper, problem.size))
-        # Gaps of the same steps are several windows of one gap.
+        # Gaps with the same steps are one gap with several windows.
         windows: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for gap in gaps:
             windows.setdefault((gap.lower, gap.upper), []).append((gap.begin, gap.end))
@@ -72,7 +72,7 @@ def cut_gaps(problem: Problem) -> Rectangles:
 
 
 def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> None:
-    """Check that no byte belongs to two rectangles at one step; ``offset`` has one row a buffer.
+    """Check that no byte belongs to two rectangles at one step; ``offset`` is by buffer.
 
     Raises
     ------
@@ -128,8 +128,8 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     count = len(begin)
     if count > _MANY and all_apart(rectangles, offset):
         return None
-    # Within a step: first ends, the highest first, then beginnings, the lowest first, so that lists
-    # grow and shrink at their end where everything changes at once.
+    # Within a step: ends from the highest address down, then beginnings from the lowest up. If all
+    # rectangles change at one step, the lists then grow and shrink at their end only.
     step = np.concatenate([rectangles.upper, rectangles.lower])
     rank = np.concatenate([-begin - 1, begin])
     events = np.lexsort((rank, step)).tolist()
@@ -176,9 +176,10 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
     """Check that the bytes live at some step, padded for alignment, need ``bound`` bytes.
 
-    Rectangles that must start at multiples of ``unit`` lie, two at a time, at least their rounded
-    heights apart; only the topmost one's rounding may stick out above the peak. So the rounded
-    heights live at a step, less the largest rounding among them, are a lower bound.
+    If rectangles start at multiples of ``unit``, the starts of two neighbours are at least the
+    lower one's rounded height apart; only the rounding of the topmost one may exceed the peak. So
+    the sum of the rounded heights live at a step, less the largest rounding among them, is a lower
+    bound.
 
     Raises
     ------
@@ -209,7 +210,7 @@ def _pile(rectangles: Rectangles, counted: np.ndarray, unit: int) -> int:
     rounded = height + rounding
     step = np.concatenate([upper, lower])
     change = np.concatenate([-rounded, rounded])
-    # Ends come before beginnings within a step: a partial sum is never above the step's own.
+    # Ends come before beginnings within a step: no partial sum exceeds the step's final sum.
     events = np.lexsort((change > 0, step))
     if not rounding.any():
         return int(np.max(np.cumsum(change[events]), initial=0))

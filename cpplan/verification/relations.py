@@ -46,7 +46,7 @@ def _address(graph: Graph, names: CopyNames, plan: Plan, copy: str) -> tuple[int
 
 
 def check_relations(runs: Sequence[Run], plan: Plan) -> None:
-    """Check that an op allows every relation, and that its tensors lie accordingly.
+    """Check that an op allows every relation, and that its tensors lie at the relation's distance.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Retentions in memory, places in them, and the runs of ops that access them.
 
-Where ops run again, a tensor may lie in several retentions of its storage, one after another. The
+If ops run again, a tensor may lie in several retentions of its storage, one after another. The
 first copy of a tensor has the tensor's name, the others ``tensor~1``, ``tensor~2``, …, like the
-buffers in which they lie (``cpplan.program.copy_names``). Relations of a plan speak of copies by
-these names.
+buffers in which they lie (``cpplan.program.copy_names``). A plan's relations use these names of
+copies.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Retention:
     name, number
         Name of the buffer; number of the retention among the storage's.
     size, alignment
-        Bytes.
+        Size and alignment, bytes.
     placed
         True if the retention is in the arena.
     tensors
-        Tensors that lie in it.
+        Tensors that lie in the retention.
     kind
-        Kind of the tensor whose storage it is.
+        Kind of the tensor that the storage is named after.
     names
         Names of the copies of the graph's tensors.
     inner
         True if the retention belongs to a body.
     reads, writes
-        Numbers of reads and writes by ops of tensors in it.
+        Numbers of reads and of writes of the retention's tensors by ops.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Place(NamedTuple):
         return self.end - self.begin
 
     def is_at(self, other: Place) -> bool:
-        """True if two places are the same bytes, whatever the tensors."""
+        """True if two places are the same bytes of one retention, for any tensors."""
         return self[1:] == other[1:]
 
 
@@ -97,12 +97,12 @@ class Run:
     op
         The op that runs.
     places
-        Places of its tensors: inputs as read, outputs as written.
+        Places of the op's tensors: inputs where they are read, outputs where they are written.
     passed_on
         Outputs that lay there already, since the op passes on what it reads: these are not written,
         and nothing is copied to them or written in their place.
 
-    Of what the op writes under several names, it must say the same under all of them.
+    For bytes that the op writes under several names, it must state the same under each name.
     """
 
     step: int
@@ -121,7 +121,7 @@ class Run:
         return compress(pairs, agreed(said, self.written, once=False))
 
     def placements(self) -> Iterator[tuple[Place, Place, int]]:
-        """Parts, the wholes that they may lie within, and their byte offsets there."""
+        """Parts, the wholes that they may lie within, and their byte offsets in these wholes."""
         allowed = [
             (self.places[part], self.places[whole], offset)
             for part, whole, offset in self.op.placements
@@ -138,7 +138,7 @@ class Run:
         return [self.places[name] for name in names if name not in self.passed_on]
 
     def relations(self) -> Iterator[tuple[Relation, Place, Place]]:
-        """Relations that a plan may have of this run, with the places of the two tensors."""
+        """Relations that this run allows a plan to use, with the places of the two tensors."""
         for output, source in self.in_place():
             yield Relation("in place", output.copy, source.copy), output, source
         for part, whole, offset in self.placements():
@@ -146,7 +146,7 @@ class Run:
 
 
 def allowed_relations(runs: Iterable[Run]) -> dict[Relation, tuple[Place, Place]]:
-    """Relations that a plan may have of any run, with the places of the two tensors.
+    """Relations that any run allows a plan to use, with the places of the two tensors.
 
     Examples
     --------

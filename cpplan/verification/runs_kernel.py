@@ -12,13 +12,13 @@ from cpplan.runtime.loop_compiler import compiled_loop
 def first_wrong(writes, begin, end, number, begins, numbers):
     """First check that fails, with the first address found wrong.
 
-    ``(-1, -1)`` if there is none. Runs lie in two arrays, sorted by address: where each begins, and
-    the number that all of its bytes have; before the first write that is 0.
+    ``(-1, -1)`` if no check fails. Runs lie in two arrays, sorted by address: the first address of
+    each run, and the number of the write that all its bytes come from, 0 before the first write.
 
     Parameters
     ----------
     writes, begin, end, number
-        Of every access, in order of time: True if it writes, its addresses (at least one), and the
+        For every access, in order of time: True if it writes, its addresses (at least one), and the
         number that is written or must be found.
     begins, numbers
         Scratch: a row for every run; a write makes at most two more.
@@ -34,7 +34,7 @@ def first_wrong(writes, begin, end, number, begins, numbers):
                 run += 1
             continue
         first, after = _first_from(begins, count, low), _first_from(begins, count, high)
-        # The rest of the last run that is written over becomes a run of its own.
+        # The rest of the last overwritten run becomes a run of its own.
         rest = after == count or begins[after] != high
         number_of_rest = numbers[after - 1]
         grown = first + 1 + rest - after

@@ -15,7 +15,7 @@ from cpplan.verification.access_trace import Access
 from cpplan.verification.rectangles import cut_gaps
 from cpplan.verification.runs import Place, Retention
 
-# Bytes [begin, end) are those that write number ``serial`` wrote, from its byte ``start`` on.
+# Bytes [begin, end) come from write number ``serial``, from its byte ``start`` on.
 Content = list[tuple[int, int, int, int]]
 
 
@@ -26,12 +26,12 @@ class Script:
     Attributes
     ----------
     names, size, alignment, first_step
-        Of the buffers: name, bytes, alignment in bytes, and the step of the first access.
+        For each buffer: name, size and alignment in bytes, and the step of its first access.
     writes
-        True for a write, False for a check; shape ``(n,)``, as of all that follow.
+        True for a write, False for a check; shape ``(n,)``, like all columns below.
     serial
-        The number of the write, from 1; of a check, the write whose bytes must be found. A copy has
-        the number of the write that its bytes come from.
+        Number of the write, from 1; for a check, of the write whose bytes must be found; for a
+        copy, of the write that its bytes come from.
     start
         Position, in that write, of the first byte.
     buffer, begin, end
@@ -126,8 +126,8 @@ def from_accesses(accesses: Iterable[Access]) -> Script:
 def from_problem(problem: Problem) -> Script:
     """Script of a bare problem: a write and a check for each rectangle of steps × bytes.
 
-    Bytes once destroyed stay so: checking at the last step of each rectangle sees what checks at
-    all of its steps would. A window directly after a full rectangle keeps the bytes written there.
+    Destroyed bytes stay destroyed: one check at the last step of each rectangle finds as much as
+    checks at all its steps. A window directly after a full rectangle keeps the bytes written there.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def from_problem(problem: Problem) -> Script:
     ([True, False], [0, 1])
     """
     shapes = cut_gaps(problem)
-    # Of each buffer, they come in the order of their steps.
+    # A buffer's rectangles come in the order of their steps.
     by_buffer = np.argsort(shapes.buffer, kind="stable")
     buffer, lower, upper, begin, end = (column[by_buffer] for column in shapes)
     height = end - begin
@@ -156,7 +156,7 @@ def from_problem(problem: Problem) -> Script:
     serial = serial[np.maximum.accumulate(np.where(kept, 0, np.arange(count)))]
     held = np.argsort(serial, kind="stable")
     step = np.concatenate([lower[written], upper[held] - 1])
-    # Within a step writes come first, and both in the order of their numbers.
+    # Within a step, writes come before checks, and both in the order of their numbers.
     order = np.argsort(step, kind="stable")
     shape, none = np.concatenate([written, held])[order], [None] * len(order)
     number, begins = serial[shape], begin[shape]
@@ -178,7 +178,7 @@ def from_problem(problem: Problem) -> Script:
 
 
 def copies(script: Script) -> bool:
-    """True if two writes have the same number, because one only copies.
+    """True if two writes have the same number, because one only copies bytes.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The bound "live bytes, shared", proved again: bytes that a step needs even with sharing.
 
-It goes step by step, and byte by byte through storages that placements join, from the accesses
-alone. Slow and plain.
+The check goes step by step, and byte by byte through storages that placements join; it reads only
+the accesses. It is slow and simple.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Places = Mapping[str, int] | Mapping[str, None]
 
 
 def least_bytes(kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]) -> int:
-    """Bytes that some step of a program needs in this order, whatever is shared.
+    """Most bytes that a step of a program needs in this order, whatever is shared.
 
-    All placements of the graph are taken at once: storages joined by them cover at least the union
-    of their bytes at their distances from one another, or, where the distances contradict each
-    other, the largest of them. An output that its op may write over an input that nobody reads
-    again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
-    only retentions that one run alone, or the caller, writes.
+    All placements of the graph are taken at once: the storages that they join cover at least the
+    union of their bytes, each at its distance from the others, or the largest storage if the
+    distances contradict each other. If an op may write an output over an input that nobody reads
+    again, the output's bytes are subtracted at the op's step. Only the kinds of sharing that the
+    plan was allowed count, and only retentions that a single run, or the caller, writes.
     """
     demands = Sharing(kinds, accesses, runs)
     alone = demands.bytes_alone()
@@ -42,7 +42,8 @@ class Sharing:
     run_at
         The run that starts at a step.
     groups
-        Retentions joined by placements, with their distances; ``None`` where these contradict.
+        Retentions joined by placements, with their distances; ``None`` if the distances contradict
+        each other.
     """
 
     def __init__(self, kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]):
@@ -54,7 +55,7 @@ class Sharing:
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 
     def bytes_alone(self) -> dict[int, int]:
-        """Step -> live bytes of retentions that no placement joins, wherever they change."""
+        """Step at which they change -> live bytes of the retentions that no placement joins."""
         change = dict.fromkeys(sorted({step for span in self.spans.values() for step in span}), 0)
         for retention, (lower, upper) in self.spans.items():
             if retention.name not in self.group:
@@ -97,7 +98,7 @@ class Sharing:
                     yield inner, outer, whole.begin + offset - part.begin
 
     def in_place_at(self, step: int) -> Iterator[tuple[Retention, Retention, int]]:
-        """Outputs that the op at a step may write over inputs that end with it; bytes of these."""
+        """Outputs that a step's op may write over inputs that end with it; the inputs; bytes."""
         run = self.run_at.get(step)
         if run is None or run.op.bodies or "in place" not in self.kinds:
             return
@@ -112,7 +113,7 @@ class Sharing:
                 yield new, old, output.size
 
     def _savings(self, step: int) -> int:
-        """Bytes of all outputs at a step that may lie over inputs."""
+        """Bytes of all outputs at a step that may be written over inputs."""
         saved: dict[str, int] = {}
         for new, _, size in self.in_place_at(step):
             saved[new.name] = max(size, saved.get(new.name, 0))
@@ -122,7 +123,7 @@ class Sharing:
 def joined_places(
     placements: Iterable[tuple[Key, Key, int]],
 ) -> list[Mapping[Key, int] | Mapping[Key, None]]:
-    """Groups that pairs join, with their distances; ``None`` where these contradict.
+    """Groups that pairs join, with their distances; ``None`` if these contradict each other.
 
     Each pair comes with the distance of the first above the second.
 
@@ -157,10 +158,10 @@ def joined_places(
 
 
 def others_needed(run: Run) -> Callable[[Place, Place], bool]:
-    """Function of an output and an input of a run, which tells if more than these names matter.
+    """Function of an output and an input of a run: True if the input is needed otherwise.
 
-    It is true if the op also has the input's bytes under a name that the output must not overwrite.
-    Built in O(tensors of the op); a call takes O(names of the input's bytes).
+    The input is needed otherwise if the op also accesses its bytes under a name that the output
+    must not overwrite. Built in O(tensors of the op); a call takes O(names of the input's bytes).
 
     Examples
     --------
@@ -188,7 +189,7 @@ def others_needed(run: Run) -> Callable[[Place, Place], bool]:
 
 
 def _cover(places: Places, live: Sequence[Retention]) -> int:
-    """Bytes covered by the live retentions of a group, at least the largest of them."""
+    """Bytes that the live retentions of a group cover: at least the largest retention."""
     extents = []
     for retention in live:
         place = places[retention.name]

@@ -1,8 +1,8 @@
 """Buffers of a program in one arena, found in bulk if its ops run once each, without bodies.
 
-Every storage then has one retention, so that the steps at which it is accessed say all that the
-access trace (:mod:`cpplan.verification.access_trace`) would. Like the trace, it follows from the
-graph and the order alone.
+Every storage then has one retention, so its lifespan follows from the steps at which it is
+accessed; the access trace (:mod:`cpplan.verification.access_trace`) would give the same. Like the
+trace, the buffers follow from the graph and the order alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
     last = max(1, len(program.order)) - 1
     order = np.array(program.order, np.int64)
     reading, writing = columns.read.taken(order), columns.written.taken(order)
-    # In the order in which they are first accessed: constants, what the caller brings, results.
+    # Buffers in the order of first access: constants, tensors that the caller brings, results.
     made = np.zeros(len(columns.names), np.bool_)
     made[writing.item] = True
     constant = columns.are({"constant"})
@@ -73,12 +73,12 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
         alignment[row[k]] = math.lcm(alignment[row[k]], int(columns.alignment[k]))
     # An op that reads and writes the same storage passes it on.
     read, write = row[reading.item], row[writing.item]
-    # Not ``isin``: it imports masked arrays, which takes longer than checking a small plan.
+    # ``isin`` would import masked arrays, which takes longer than checking a small plan.
     known, asked = np.sort(reading.owner * count + read), writing.owner * count + write
     passed = np.searchsorted(known, asked) < np.searchsorted(known, asked, "right")
     placed = np.flatnonzero(~outside)
     rows, size = placed.tolist(), columns.size[storages[placed]]
-    # Sizes are below 2**62 each: their sum as floats tells whether it may be beyond.
+    # Each size is below 2**62: a sum of floats tells if the total may be above that.
     many = sum(size.tolist()) if size.sum(dtype=np.float64) > LIMIT / 2 else 0
     if max(many, *(alignment[k] for k in rows), 0) >= LIMIT:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")

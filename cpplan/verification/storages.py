@@ -21,19 +21,19 @@ class Storages:
     Attributes
     ----------
     size
-        Bytes of each.
+        Storage -> bytes.
     kept
-        Those that are there to the end.
+        Storages that are live to the end.
     brought
-        Those that the caller brings.
+        Storages that the caller brings.
     accessors
-        For each, the ops that access it.
+        For each storage, the ops that access it.
     accessed
-        For each op, those that it accesses.
+        For each op, the storages that it accesses.
     again
-        Those that an op which may run again begins.
+        Storages that are begun by an op that may run again.
     saved
-        For each op, bytes of its results that may lie over what it reads.
+        For each op, bytes of its results that may be written over its inputs.
     """
 
     def __init__(self, graph: Graph, residency: Residency, *, repeats: bool = True):
@@ -81,7 +81,7 @@ class Storages:
                 self.again |= set(written) - set(read)
 
     def untouched(self, *, kept: bool) -> int:
-        """Bytes of storages that no op accesses: those kept, or those of the first step only."""
+        """Bytes of storages that no op accesses: the kept ones, or those of the first step only."""
         retention = set(self.kept)
         return sum(
             self.size[root]
@@ -97,14 +97,15 @@ def relaxed_storages(
     accesses: Sequence[Access],
     runs: Sequence[Run],
 ) -> Storages:
-    """Storages that need no more bytes, in any order that runs each op once, than any sharing.
+    """Storages that need no more bytes than any sharing, in any order that runs each op once.
 
     All placements are taken at once, as for ``live bytes, shared``: the storages that they join are
-    cut where one of them begins or ends, and each stretch, ``name[begin:end]`` in bytes of the
-    first storage over it, takes the place of the bytes there. It is accessed by the ops that access
-    any storage over it, if common ops connect these, so that the stretch is live without a pause;
-    else by those of the storage with the most. If the placements contradict each other, only the
-    largest storage counts. Results that may lie over what their op reads are in ``saved``.
+    cut where one of them begins or ends, and each stretch replaces the bytes there; it is named
+    ``name[begin:end]`` by its bytes in the first storage over it. If common ops connect the
+    storages over a stretch, so that it is live without a pause, all ops that access one of them
+    access the stretch; else only the ops of the storage with the most do. If the placements
+    contradict each other, only the largest storage counts. ``saved`` has the bytes of results that
+    may be written over their op's inputs.
 
     Examples
     --------
@@ -142,11 +143,11 @@ def relaxed_by(
     Parameters
     ----------
     graph, residency
-        What is planned.
+        The graph planned, and the boundary tensors that the arena holds.
     placements
         Pairs of storages, and the distance of the first above the second if placed.
     saved
-        For each op, bytes of its results that may lie over what it reads.
+        For each op, bytes of its results that may be written over its inputs.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def relaxed_by(
 
 
 def _join_all(relaxed: Storages, placements: Iterable[tuple[str, str, int]]) -> None:
-    """Put stretches in the place of all storages that placements join."""
+    """Replace all storages that placements join by stretches."""
     groups = joined_places(placements)
     if not groups:
         return
@@ -182,7 +183,7 @@ def _join_all(relaxed: Storages, placements: Iterable[tuple[str, str, int]]) -> 
 def overwriting(
     graph: Graph, sharing: Collection[str], run: Run, apart: Collection[str]
 ) -> dict[str, int]:
-    """Storages that a run may write over what it reads, with the most bytes of each.
+    """Storage -> most bytes that a run may write of it over its inputs.
 
     ``apart`` has the storages that share no bytes (:func:`never_shared`).
 
@@ -222,7 +223,7 @@ def _join(
     row: Mapping[str, int],
     kept: set[str],
 ) -> None:
-    """Put the stretches of joined storages in their place."""
+    """Replace joined storages by their stretches."""
     members = sorted(places, key=row.__getitem__)
     size = {name: relaxed.size[name] for name in members}
     accessors = {name: relaxed.accessors[name] for name in members}
@@ -258,7 +259,7 @@ def _join(
 
 
 def _connected(accessors: Sequence[Sequence[int]]) -> bool:
-    """True if common ops connect storages: some of them is then live until the last one ends."""
+    """True if common ops connect storages: their union is then live without a pause."""
     waiting = [set(ops) for ops in accessors]
     reached = waiting.pop()
     while met := [ops for ops in waiting if not reached.isdisjoint(ops)]:
@@ -304,7 +305,7 @@ def never_shared(
 def _written_in_bodies(
     graph: Graph, accesses: Sequence[Access], steps: Mapping[int, str]
 ) -> dict[str, set[str]]:
-    """Op -> storages outside its bodies that these write; ``steps`` are those of first runs."""
+    """Op -> storages outside its bodies that the bodies write; ``steps`` are of first runs."""
     found: dict[str, set[str]] = {}
     for access in accesses:
         place, name = access.place, steps.get(-1 if access.owner is None else access.owner)

@@ -21,13 +21,14 @@ def sweep(lower, rank, upper, rank_of_ended, begins, ends, marked, end_at):
     lower, rank, ends
         First step, number of the first address and end of every rectangle, sorted by ``lower``.
     upper, rank_of_ended
-        Step after the last and number of the first address of every rectangle, sorted by ``upper``.
+        Step after the last step, and number of the first address, of every rectangle, sorted by
+        ``upper``.
     begins
         The first addresses, each once, ascending.
     marked, end_at
-        Scratch of zeros: a mark for every node of the tree, and the end of what begins at each
-        leaf. There are as many leaves as ``end_at`` has, a power of two, and not fewer than
-        ``begins``.
+        Scratch of zeros: a mark for every node of the tree, and the end of the rectangle that
+        begins at each leaf. The number of leaves is the length of ``end_at``: a power of two, at
+        least the length of ``begins``.
     """
     leaves = len(end_at)
     ended = 0
@@ -42,7 +43,7 @@ def sweep(lower, rank, upper, rank_of_ended, begins, ends, marked, end_at):
         leaf = leaves + rank[new]
         if marked[leaf]:
             return False
-        # The highest marked leaf below, and the lowest one above.
+        # Find the highest marked leaf below, and the lowest one above.
         node = leaf
         while node > 1 and not (node & 1 and marked[node - 1]):
             node //= 2

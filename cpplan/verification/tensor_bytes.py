@@ -38,8 +38,8 @@ def to_bytes(array: Array, dtype: str) -> Bytes:
 def from_bytes(raw: Bytes, dtype: str, like: Array) -> Array:
     """The array of ``like``'s shape and type that lies in these bytes; shares them if it can.
 
-    Packed elements do not share, nor arrays at addresses that are no multiple of the element size.
-    There NumPy works through small buffers, and sums round differently.
+    The result is a copy if elements are packed, or if the address is not a multiple of the element
+    size: for unaligned arrays NumPy works through small buffers, and sums round differently.
     """
     bits = BITS[dtype]
     if bits >= 8:

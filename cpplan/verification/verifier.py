@@ -35,26 +35,27 @@ def verify(
 ) -> None:
     """Check every claim of a plan against the model, from the definitions alone.
 
-    Checked: the pieces of ops that are cut, which write every element of an output just once (the
-    rest is then checked of the graph of pieces); the order and its cost; that exactly the buffers the model needs are there, with the
-    sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
-    alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
-    capacity, status; that every bound is at most the value that it bounds, bears the name of a
-    known bound that applies to such a plan, and is proved again unless it rests on a search; where
-    tensors move between pools, that every op and every move finds their bytes where it looks
-    (:mod:`cpplan.verification.bound_table` lists them; :func:`check_plan` says how each was
-    checked).
-    O(n log n + n × buffers live at once / a machine word).
+    The checks cover: the pieces of ops that are cut, which must write every element of an output
+    exactly once (all other checks then use the graph of pieces); the order and its cost; that
+    exactly the buffers the model needs are there, with the sizes and lifespans it needs; that every
+    offset is a non-negative multiple of the buffer's alignment, and equals the fixed offset if
+    there is one; that no two buffers share a byte at a step; peak, capacity, status; that every
+    bound is at most the value that it bounds, has the name of a known bound that applies to such a
+    plan (:mod:`cpplan.verification.bound_table`), and is proved again unless it rests on a search
+    (:func:`check_plan` returns the kind of proof); if tensors move between pools, that every op and
+    every move finds their bytes in the pool where it looks. O(n log n + n × buffers live at once /
+    a machine word).
 
     Parameters
     ----------
     source
-        The model that was planned. Of a program only the graph counts; the order is the plan's.
+        The model that was planned. If it is a program, only its graph counts; the order is the
+        plan's.
     plan
         The plan to check.
     dims
-        Values at which to check a plan of symbolic sizes; at its bounds, or all the sizes that it
-        was made for, if left out.
+        Values at which to check a plan of symbolic sizes; if left out, it is checked at its bounds,
+        or at all sizes that it was made for.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
-    """Check an algorithm's offsets: one for each row, aligned, as fixed, and no overlap.
+    """Check an algorithm's offsets: one a row, aligned, equal to fixed offsets, without overlap.
 
     Raises
     ------

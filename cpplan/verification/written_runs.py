@@ -12,14 +12,14 @@ from cpplan.runtime.compiled import is_ready
 from cpplan.verification.loops import CHECKS
 from cpplan.verification.script import Script, copies
 
-# With more accesses, a compiled loop keeps the runs, unless it would have to be compiled first.
+# Number of accesses above which a compiled loop keeps the runs, if it is compiled already.
 _VERY_MANY = 50_000
 
 
 class WrittenRuns:
     """Arena kept as runs of bytes; before the first write, all bytes belong to write 0.
 
-    A write costs O(log runs), and what it costs to move their list.
+    A write costs O(log runs), and the time to move the list of runs.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class WrittenRuns:
         self._begin[first:after], self._number[first:after] = begins, numbers
 
     def first_other(self, low: int, high: int, number: int) -> int | None:
-        """First byte of ``[low, high)`` that is not of that write, or ``None``."""
+        """First byte of ``[low, high)`` that does not come from that write, or ``None``."""
         run = bisect_right(self._begin, low) - 1
         while run < len(self._begin) and self._begin[run] < high:
             if self._number[run] != number:
@@ -69,8 +69,8 @@ class WrittenRuns:
 def run_in_runs(script: Script, begin: Ints, end: Ints) -> tuple[int, int] | None:
     """The first check that fails, with the first address found wrong.
 
-    ``begin`` and ``end`` are the addresses of every access. If there are very many, a compiled
-    loop keeps the runs, provided that it is ready.
+    ``begin`` and ``end`` are the addresses of every access. With very many accesses, a compiled
+    loop keeps the runs if it is ready.
     """
     number = _numbers(script, begin)
     if len(begin) > _VERY_MANY and _loop_is_compiled():
@@ -86,7 +86,7 @@ def first_wrong(
     Parameters
     ----------
     writes, begin, end, number
-        Of every access, in order of time: True if it writes, its addresses (at least one), and the
+        For every access, in order of time: True if it writes, its addresses (at least one), and the
         number that is written or must be found.
 
     Examples
