@@ -171,7 +171,7 @@ class _Reach:
         return np.unpackbits(raw, count=self.ops, bitorder="little").astype(bool)
 
     def live_at(self, op: int, saved: int) -> _Live:
-        """Storages live at an op in every order, and their excess over the room with bytes saved."""
+        """Storages live at an op in every order, and the room that is missing for them."""
         problem, writer = self.problem, self.writer
         before, after = self._set(self.before[op]), self._set(self.after[op])
         spilled = np.where(writer >= 0, problem.spill_cost, 0)
