@@ -17,13 +17,12 @@ from itertools import pairwise
 import numpy as np
 
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 NAME = "equal parts alike"
 # Rounds in which a unit's class takes in those of its neighbours.
 _ROUNDS = 3
-# Parts of the limit to come below before members are taken back.
-_PARTS = (1, 0.96, 0.92, 0.87, 0.81, 0.74)
 # Deterministic seconds of making and measuring a schedule, for each unit of the order.
 _SECONDS_PER_UNIT = 1e-5
 
@@ -90,7 +89,7 @@ def plan_alike(
         Limit on live bytes.
     """
     best: tuple[int, ...] | None = None
-    for part in _PARTS:
+    for part in active().alike_limits:
         # What saves most bytes below the limit is another choice, some of it then taken back.
         found = _Search(problem, order, limit, deadline).run(int(part * limit))
         if found is None:

@@ -29,8 +29,8 @@ from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.packed_search import NAME as TOGETHER
 from cpplan.remat.search.packed_search import PackedSchedule, search_packed
-from cpplan.remat.search.short_schedules import MOST_UNITS, short_schedules
 from cpplan.remat.search.short_schedules import NAME as SHORT
+from cpplan.remat.search.short_schedules import short_schedules
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -174,7 +174,7 @@ class RematSearch:
                 once = self._try(known.once, budget.share(tuning.packing_share))
                 best.offer(once)
                 moving.packed(once.outcome.peak, once.over(limit))
-            small = len(self.problem) <= MOST_UNITS
+            small = len(self.problem) <= active().short_units
             work = budget.share(tuning.small_share if small else 1 - tuning.proof_share)
             self._take_turns(
                 lambda effort: self._turn(best, objective, moving, effort, work), best, work
@@ -189,7 +189,7 @@ class RematSearch:
             rest = Deadline(tuning.grace) if budget.deadline.cancelled else budget.deadline
             best.offer(self._try(known.best(limit), budget.until(rest)))
         if not best.settled:
-            self._stop_early(ENDED if len(self.problem) <= MOST_UNITS else ENDED_LARGE)
+            self._stop_early(ENDED if len(self.problem) <= active().short_units else ENDED_LARGE)
         return self._judged(best, limit)
 
     def smallest(self, most: float, budget: Budget) -> Rematerialized:
@@ -358,7 +358,7 @@ class RematSearch:
     def _short_schedules(
         self, best: BestTrial, live: float, deadline: Deadline
     ) -> Iterator[RematOutcome]:
-        if len(self.problem) > MOST_UNITS:
+        if len(self.problem) > active().short_units:
             return
         order = None if self._joint else self.schedules.given
         most = best.objective.dearest(best.trial)

@@ -133,6 +133,62 @@ class RematTuning:
     long_start
         Runs of a start, as a multiple of the units, above which local search begins with its order
         alone.
+    descent_step, descent_longest, descent_shortest
+        Steps of the descent to the least peak, as parts of the peak: the first, the longest and the
+        shortest.
+    descent_longer, descent_shorter
+        Factors of a step after a success and after a failure.
+    descent_moves, descent_most_moves, descent_growth
+        Moves for each unit in a step: of the first one and of the last; their growth where the
+        shortest step failed.
+    descent_step_share
+        Of the time of a descent, for one step.
+    local_first_moves, local_most_moves, local_growth
+        Moves of local search for each position of the start: of the first round and of all rounds;
+        their growth from round to round.
+    local_most_work
+        Positions looked at in all rounds where there is no time limit: some minutes.
+    local_heats
+        Temperatures at the start and at the end of a round, in mean costs of a unit.
+    local_price
+        Price of as many bytes as the limit beyond it at one position, in mean costs of a unit.
+    local_price_factors
+        Factors of the price after a call without a schedule within the limit, and after others.
+    packed_first_moves, packed_most_moves, packed_growth
+        Moves for each run in the search for schedule and offsets together: of the first round and
+        of all rounds; their growth from round to round.
+    packed_separations
+        Moves for each retention that separate retentions with the schedule unchanged.
+    packed_heats, packed_repair_heats, packed_warm_heats
+        Temperatures at the start and at the end of a round: where the packing fits, in mean costs
+        of a unit; where it does not, as parts of the limit shared; where shared bytes have a low
+        price, in mean costs of a unit.
+    packed_price, packed_warm_price
+        First price of sharing as many bytes as the limit, in mean costs of a unit, and the low one.
+    packed_fall, packed_rise
+        Divisor of the price after a round that fits, and its factor after one that does not.
+    packed_start_share, packed_repair_share, packed_warm_share
+        Of what is left: for separating the start, for repairing it, and for rounds of low price.
+    packed_near
+        Part of the arena shared up to which a packing is repaired.
+    packed_slack
+        Part of the arena that schedules with fewer live bytes leave free at most: it costs runs.
+    packed_turns, packed_fewer_share
+        Such schedules tried, and the part of what is left for finding each.
+    packed_room
+        Runs of a schedule at most, as a multiple of the units and of the start.
+    short_units, short_again
+        Units up to which short schedules are tried, and runs in them beyond one of each unit: of
+        more there are too many.
+    window_runs, window_copies, window_work
+        Runs in a window that CP-SAT solves anew, times that a unit may run there at most, and its
+        deterministic time for it.
+    evicted_orders
+        Orders of starts along which values are evicted.
+    alike_limits
+        Parts of the limit to come below with equal parts alike, before members are taken back.
+    dropping_longest, eviction_longest
+        Runs, as a multiple of the units, above which a schedule of these heuristics is given up.
     """
 
     schedule_share: float = 0.3
@@ -192,6 +248,50 @@ class RematTuning:
     lp_step: float = 0.1
     segments_growth: float = 1.25
     long_start: float = 1.2
+    descent_step: float = 0.1
+    descent_longest: float = 0.15
+    descent_shortest: float = 0.0005
+    descent_longer: float = 1.5
+    descent_shorter: float = 0.4
+    descent_moves: int = 1000
+    descent_most_moves: int = 20_000
+    descent_growth: float = 1.5
+    descent_step_share: float = 0.15
+    local_first_moves: int = 300
+    local_most_moves: int = 300_000
+    local_growth: float = 1.5
+    local_most_work: float = 1e10
+    local_heats: tuple[float, ...] = (1.0, 0.003)
+    local_price: float = 100.0
+    local_price_factors: tuple[float, ...] = (1.1, 0.95)
+    packed_first_moves: int = 300
+    packed_most_moves: int = 100_000
+    packed_growth: float = 1.5
+    packed_separations: int = 1000
+    packed_heats: tuple[float, ...] = (0.3, 0.01)
+    packed_repair_heats: tuple[float, ...] = (1e-4, 4e-6)
+    packed_warm_heats: tuple[float, ...] = (1.0, 0.01)
+    packed_price: float = 20_000.0
+    packed_warm_price: float = 1000.0
+    packed_fall: float = 1.3
+    packed_rise: float = 2.0
+    packed_start_share: float = 0.1
+    packed_repair_share: float = 0.3
+    packed_warm_share: float = 0.15
+    packed_near: float = 0.03
+    packed_slack: float = 0.1
+    packed_turns: int = 5
+    packed_fewer_share: float = 0.5
+    packed_room: int = 3
+    short_units: int = 12
+    short_again: int = 3
+    window_runs: int = 40
+    window_copies: int = 2
+    window_work: float = 0.5
+    evicted_orders: int = 2
+    alike_limits: tuple[float, ...] = (1.0, 0.96, 0.92, 0.87, 0.81, 0.74)
+    dropping_longest: int = 8
+    eviction_longest: int = 12
 
 
 def active() -> RematTuning:

@@ -17,12 +17,11 @@ from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.schedule_kernel import drop_values, space_for
+from cpplan.remat.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "greedy dropping"
-# A schedule that would be longer than so many times the units is given up.
-LONGEST = 8
 # Values freed from one look at the deadline to the next.
 _STEPS = 20
 
@@ -63,7 +62,7 @@ def drop(
         raise TimeUpError
     units = np.fromiter(start, np.int64)
     length = len(units)
-    schedule = np.zeros(LONGEST * len(problem) + length + 16, np.int64)
+    schedule = np.zeros(active().dropping_longest * len(problem) + length + 16, np.int64)
     schedule[:length] = units
     flat, random = flatten(problem), np.random.default_rng(0)
     going, space = np.array([1.0, 0.0]), space_for(flat, len(schedule))

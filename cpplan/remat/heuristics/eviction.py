@@ -16,11 +16,10 @@ from cpplan.remat.heuristics.eviction_kernel import run_evicting, scratch_for
 from cpplan.remat.loops import EVICTION
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import FlatProblem, flatten
+from cpplan.remat.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# A schedule that would be longer than so many times the units is given up.
-LONGEST = 12
 # Units times storages looked at in a second, about; counted where time is deterministic.
 _RATE = 2e8
 
@@ -117,7 +116,7 @@ class Evictions:
 
     def __init__(self, problem: RematProblem):
         self._flat: FlatProblem = flatten(problem)
-        self._buffer = np.empty(LONGEST * len(problem) + 16, np.int64)
+        self._buffer = np.empty(active().eviction_longest * len(problem) + 16, np.int64)
         self._scratch = scratch_for(self._flat)
 
     def run(

@@ -12,10 +12,8 @@ from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import NAMES, RULES, Evictions
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
-
-# Orders along which values are evicted.
-_EVICTED = 2
 
 
 class Start(NamedTuple):
@@ -83,7 +81,7 @@ def first_schedules(
         if (excess > 0 and evicting) or (excess == 0 and cost > dearest):
             evictions = Evictions(problem)
             # Eviction seldom fits where dropping does not: the first orders stand for all.
-            for order, found in zip(tried[:_EVICTED], made, strict=False):
+            for order, found in zip(tried[: active().evicted_orders], made, strict=False):
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
                     schedule = evictions.run(order, limit, rule, deadline)

@@ -12,18 +12,14 @@ from collections.abc import Callable, Iterable
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.local_search import ONCE, search_schedules
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 NAME = "descent"
 
-# A step, as a part of the peak: the first, the longest, the shortest; what it is multiplied by.
-_STEP, _LONGEST, _SHORTEST = 0.1, 0.15, 0.0005
-_LONGER, _SHORTER = 1.5, 0.4
-# Moves of a step for each unit; how they grow where the shortest failed, and how far.
-_MOVES, _GROWTH, _MOST = 1000, 1.5, 20_000
-# Positions looked at in a second, about; parts of the time that one step takes at most.
-_RATE, _SHARE = 5e7, 0.15
+# Positions looked at in a second, about.
+_RATE = 5e7
 
 
 class Descent:
@@ -83,14 +79,15 @@ class Descent:
         self.best = RematOutcome(
             schedule, peak, cost, problem.total_cost(range(len(problem))), NAME, ONCE
         )
-        self._step, self._moves = _STEP, _MOVES
+        self._tuning = active()
+        self._step, self._moves = self._tuning.descent_step, self._tuning.descent_moves
         # What fits below the best, if it costs more than allowed.
         self._dear: RematOutcome | None = None
 
     @property
     def exhausted(self) -> bool:
         """True if many moves at the shortest step found nothing."""
-        return self._moves > _MOST
+        return self._moves > self._tuning.descent_most_moves
 
     def run(self, deadline: Deadline, *, target: int = 0) -> None:
         """Lower the peak until it is at most ``target``, time is up or the search is exhausted."""
@@ -99,10 +96,10 @@ class Descent:
 
     def _go_down(self, target: int, deadline: Deadline) -> None:
         """Take one step: search below the best peak, and adapt the step or the moves."""
-        problem, best, dear = self._problem, self.best, self._dear
+        problem, best, dear, tuning = self._problem, self.best, self._dear, self._tuning
         limit = max(target, min(int(best.peak * (1 - self._step)), best.peak - 1))
         begin = dear if dear is not None and dear.peak <= limit else best
-        slot = deadline.share(_SHARE)
+        slot = deadline.share(tuning.descent_step_share)
         moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.schedule)
         found = search_schedules(
             problem,
@@ -117,10 +114,10 @@ class Descent:
         if found.peak < best.peak and found.cost <= self._most:
             self.best, self._dear = found._replace(found_by=NAME), None
             self._report(self.best)
-            self._step = min(_LONGEST, self._step * _LONGER)
+            self._step = min(tuning.descent_longest, self._step * tuning.descent_longer)
             return
         self._dear = found
-        if self._step > _SHORTEST and int(best.peak * self._step) > 1:
-            self._step *= _SHORTER
+        if self._step > tuning.descent_shortest and int(best.peak * self._step) > 1:
+            self._step *= tuning.descent_shorter
         elif moves <= fitting:
-            self._moves = int(self._moves * _GROWTH)
+            self._moves = int(self._moves * tuning.descent_growth)

@@ -29,14 +29,6 @@ NAME = "local search"
 ONCE = "every op once"
 # Positions that one call of the compiled loop looks at, about; several make a round.
 _CALL = 1e6
-# Moves of the first round for each position of the start, how that grows, and of all rounds.
-_FIRST, _GROWTH, _MOST = 300, 1.5, 300_000
-# Without a time limit, no more positions are looked at.
-_MOST_WORK = 1e10
-# Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
-_HOT, _COLD, _PRICE = 1.0, 0.003, 100.0
-# Factors of the price after a call in which no schedule was within the limit, and after others.
-_DEARER, _CHEAPER = 1.1, 0.95
 
 
 def search_schedules(
@@ -101,17 +93,19 @@ def search_schedules(
     if not prepare(SCHEDULES, deadline):
         return best
     walk = _Walk(problem, limit, best, budget.seed, joint=joint)
-    left = moves
+    left, tuning = moves, active()
     if left is None:
-        left = min(_MOST * len(schedule), int(_MOST_WORK / len(schedule)))
-    size = _FIRST * len(problem)
-    anew = len(schedule) > active().long_start * len(problem)
+        left = min(
+            tuning.local_most_moves * len(schedule), int(tuning.local_most_work / len(schedule))
+        )
+    size = tuning.local_first_moves * len(problem)
+    anew = len(schedule) > tuning.long_start * len(problem)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= target:
             break
         tried = min(left, size)
         found = walk.round(tried, deadline, anew=anew)
-        left, size = left - tried, int(size * _GROWTH)
+        left, size = left - tried, int(size * tuning.local_growth)
         if found is None:
             anew = not anew
         else:
@@ -130,12 +124,12 @@ class _Walk:
     def __init__(
         self, problem: RematProblem, limit: int, best: RematOutcome, seed: int, *, joint: bool
     ):
-        self._joint = joint
+        self._joint, self._tuning = joint, active()
         self._random = np.random.default_rng(seed)
         self._problem, self._limit, self._best = problem, limit, best
         self._flat = flatten(problem)
         self._mean = float(self._flat.cost.mean()) or 1.0
-        self._price = _PRICE
+        self._price = self._tuning.local_price
         self._kept: Ints = np.empty(0, np.int64)
         self._make_room(best.schedule)
 
@@ -154,7 +148,8 @@ class _Walk:
         now[:length] = begin
         result = np.array([len(best.schedule), best.peak, best.cost, 0, 0, 0], np.float64)
         calls = max(1, int(moves * length / _CALL))
-        cooling = Cooling(_HOT * self._mean, _COLD * self._mean, calls, deadline)
+        hot, cold = (heat * self._mean for heat in self._tuning.local_heats)
+        cooling = Cooling(hot, cold, calls, deadline)
         for call in range(calls):
             if deadline.expired():
                 break
@@ -166,7 +161,8 @@ class _Walk:
             )  # fmt: skip
             deadline.spend(result[3])
             result[3] = 0
-            self._price *= _DEARER if result[4] == 0 else _CHEAPER
+            dearer, cheaper = self._tuning.local_price_factors
+            self._price *= dearer if result[4] == 0 else cheaper
         found = tuple(self._kept[: int(result[0])].tolist())
         if result[1] > self._limit:
             # Where the walk has ended, little is missing.

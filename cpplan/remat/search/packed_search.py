@@ -19,7 +19,6 @@ import numpy as np
 
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
-from cpplan.remat import tuning
 from cpplan.remat.loops import PACKED_SCHEDULES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
@@ -29,6 +28,7 @@ from cpplan.remat.search.packed_kernel import anneal_packed, space_for
 from cpplan.remat.search.retention_buffers import RetentionBuffers
 from cpplan.remat.search.retention_kernel import find_retentions, measure_runs, place_all
 from cpplan.remat.search.separation import Retentions, separate_retentions
+from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
@@ -41,28 +41,6 @@ NAME = "packed search"
 _RATE, _BESIDES = 1e7, 15
 # Moves times runs in one call of the compiled loop.
 _CALL = 1e6
-# Moves of the first round for each run, how that grows, and of all rounds.
-_FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
-# Moves that separate, for each retention.
-_SEPARATE = 1000
-# Temperatures: of repairing, as parts of the limit shared; of what fits, in mean costs of a unit.
-_REPAIR, _CHEAPEN = (1e-4, 4e-6), (0.3, 0.01)
-# Of what is left: for separating the start and for repairing it, for schedules with fewer live
-# bytes.
-_START_SHARE, _REPAIR_SHARE, _FEWER_SHARE = 0.1, 0.3, 0.5
-# Parts of the arena: bytes still shared that runs may repair, and those that such schedules leave
-# free, at most. With less shared, less is left free: it costs runs.
-_NEAR, _SLACK = 0.03, 0.1
-# How often such a schedule is looked for.
-_TURNS = 5
-# What sharing ``limit`` bytes costs at first, in mean costs of a unit.
-_PRICE = 20000.0
-# The same where bytes shared are to cost little, temperatures in mean costs, and the time for it.
-_WARM_PRICE, _WARM, _WARM_SHARE = 1000.0, (1.0, 0.01), 0.15
-# The price falls after a round that fits, and rises after one that does not.
-_FALL, _RISE = 1.3, 2.0
-# Room for runs, as a multiple of the units and of the start.
-_ROOM = 3
 
 
 class PackedSchedule(NamedTuple):
@@ -119,7 +97,7 @@ def search_packed(
     target_cost
         A cost that is good enough.
     joint
-        Whether the order may change; else first runs keep the start's order.
+        True if the order may change; else first runs keep the start's order.
     moves
         The most moves to try; if ``None``, until the deadline, or as many as take an hour or so.
     offsets
@@ -143,7 +121,7 @@ def search_packed(
     >>> found.schedule, found.peak, found.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
-    deadline, schedule = budget.deadline, np.fromiter(start, np.int64)
+    deadline, schedule, tuning = budget.deadline, np.fromiter(start, np.int64), active()
     buffers = RetentionBuffers(problem, residency or Residency(), limit)
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
@@ -151,37 +129,37 @@ def search_packed(
     if not prepare(PACKED_SCHEDULES, deadline):
         return None
     walk = _Walk(problem, buffers, schedule, budget.seed, joint=joint, offsets=offsets)
-    walk.separate(deadline.share(_START_SHARE), _SEPARATE)
-    tried = _FIRST * len(schedule) if moves is None else moves // 2
-    if 0 < walk.lacking < _NEAR:
-        walk.round(tried, deadline.share(_REPAIR_SHARE))
+    walk.separate(deadline.share(tuning.packed_start_share), tuning.packed_separations)
+    tried = tuning.packed_first_moves * len(schedule) if moves is None else moves // 2
+    if 0 < walk.lacking < tuning.packed_near:
+        walk.round(tried, deadline.share(tuning.packed_repair_share))
     if not walk.fits and moves is None:
-        _explore(walk, tried, deadline.share(_WARM_SHARE))
-    for turn in range(_TURNS if moves is None else 1):
+        _explore(walk, tried, deadline.share(tuning.packed_warm_share))
+    for turn in range(tuning.packed_turns if moves is None else 1):
         if not joint or walk.fits or deadline.expired():
             break
         fewer = search_schedules(
             problem,
-            limit - int(min(walk.lacking, _SLACK) * buffers.room),
+            limit - int(min(walk.lacking, tuning.packed_slack) * buffers.room),
             schedule,
-            budget.share(_FEWER_SHARE).reseeded(turn),
+            budget.share(tuning.packed_fewer_share).reseeded(turn),
             target_cost=target_cost,
             moves=moves,
         )
         other = _Walk(
             problem, buffers, np.array(fewer.schedule, np.int64), budget.seed, joint=joint
         )
-        other.separate(deadline, 2 * _SEPARATE)
-        if 0 < other.lacking < _NEAR:
-            other.round(tried, deadline.share(_REPAIR_SHARE))
+        other.separate(deadline, 2 * tuning.packed_separations)
+        if 0 < other.lacking < tuning.packed_near:
+            other.round(tried, deadline.share(tuning.packed_repair_share))
         if not other.fits and moves is None:
-            _explore(other, tried, deadline.share(_WARM_SHARE))
+            _explore(other, tried, deadline.share(tuning.packed_warm_share))
         if other.lacking < walk.lacking:
             walk, schedule = other, np.array(fewer.schedule, np.int64)
     target = max(target_cost, problem.total_cost(range(len(problem))))
-    left = _MOST * len(schedule) if moves is None else moves
+    left = tuning.packed_most_moves * len(schedule) if moves is None else moves
     best: PackedSchedule | None = None
-    size = _FIRST * len(schedule)
+    size = tuning.packed_first_moves * len(schedule)
     while True:
         if walk.fits and (best is None or walk.cost < best.cost):
             made = walk.packed()
@@ -192,15 +170,15 @@ def search_packed(
             return best
         tried = min(left, size)
         walk.round(tried, deadline)
-        walk.separate(deadline, _SEPARATE)
-        left, size = left - tried, int(size * _GROWTH)
+        walk.separate(deadline, tuning.packed_separations)
+        left, size = left - tried, int(size * tuning.packed_growth)
 
 
 def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
     """Run rounds with a low first price of shared bytes, which often solves small problems."""
     while not (walk.fits or deadline.expired()):
         walk.round(moves, deadline, warm=True)
-        moves = int(moves * _GROWTH)
+        moves = int(moves * active().packed_growth)
 
 
 class _Slots(NamedTuple):
@@ -230,14 +208,16 @@ class _Walk:
         offsets: Ints | None = None,
     ):
         self._problem, self._buffers, self._joint = problem, buffers, joint
+        self._tuning = active()
         self._random = np.random.default_rng(seed)
         flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
         self._flat = flat
         self._mean = float(flat.cost.mean()) or 1.0
-        self._price, self._warm_price = _PRICE, _WARM_PRICE
+        self._price, self._warm_price = self._tuning.packed_price, self._tuning.packed_warm_price
         written = int(np.diff(flat.write_start).max(initial=0))
         self._slots = written + bool(buffers.extra.any())
-        room, storages = _ROOM * (len(problem) + len(start)) + 16, len(flat.size)
+        room = self._tuning.packed_room * (len(problem) + len(start)) + 16
+        storages = len(flat.size)
         total = storages + room * self._slots + 1
         self._size, self._align, self._off = (np.zeros(total, np.int64) for _ in range(3))
         self._align[:] = 1
@@ -323,7 +303,7 @@ class _Walk:
         self._measure(schedule, runs, length)
         begin, end, slots, *_ = self._find(schedule, runs, length)
         count = len(slots)
-        if self.fits or count > tuning.active().most_retentions:
+        if self.fits or count > self._tuning.most_retentions:
             return
         retentions = Retentions(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])
         offsets, shared = separate_retentions(
@@ -341,7 +321,9 @@ class _Walk:
         self._measure(schedule, runs, length)
         calls = max(1, int(moves * length / _CALL))
         price = (self._warm_price if warm else self._price) * self._mean
-        bounds = _WARM if warm else _CHEAPEN if self.fits else _REPAIR
+        tuning = self._tuning
+        bounds = tuning.packed_heats if self.fits else tuning.packed_repair_heats
+        bounds = tuning.packed_warm_heats if warm else bounds
         scale = self._mean if self.fits or warm else price
         cooling = Cooling(scale * bounds[0], scale * bounds[1], calls, deadline)
         for call in range(calls):
@@ -357,9 +339,11 @@ class _Walk:
             )  # fmt: skip
             deadline.spend(moves // calls * (length + _BESIDES) / _RATE)
         if warm:
-            self._warm_price *= _RISE
+            self._warm_price *= tuning.packed_rise
+        elif self.fits:
+            self._price /= tuning.packed_fall
         else:
-            self._price = self._price / _FALL if self.fits else self._price * _RISE
+            self._price *= tuning.packed_rise
 
     def _measure(self, schedule: Ints, runs: Ints, length: int) -> None:
         """Set the sizes and alignments of the retentions and blocks that the runs begin."""

@@ -15,6 +15,7 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cp_sat_remat import BASE
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.window import remat_window
+from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_run import improve_by_model
 
@@ -28,9 +29,6 @@ def improve_windows(
     budget: Budget,
     *,
     bound: tuple[int | float, str] | None = None,
-    width: int = 40,
-    copies: int = 2,
-    work: float = 0.5,
     searches: int | None = None,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
@@ -49,12 +47,6 @@ def improve_windows(
         of CP-SAT's random choices.
     bound
         A proved bound on every schedule's cost, and what proves it.
-    width
-        Runs in a window.
-    copies
-        Times that a unit may run at most in a window, or as often as it does.
-    work
-        Units of CP-SAT's deterministic time to spend on a window at most.
     searches
         Windows at most; ``None`` for as many as there is time for.
     report
@@ -90,12 +82,11 @@ def improve_windows(
     best = RematOutcome(tuple(start), peak, cost, min(proved, cost), "given", proved_by)
     chance, done = random.Random(budget.seed), 0
     while best.cost > best.bound and done != searches and not budget.deadline.expired():
-        length = min(width, len(best.schedule))
+        length = min(active().window_runs, len(best.schedule))
         begin = chance.randint(0, len(best.schedule) - length)
         schedule = improve_window(
-            problem, limit, best.schedule, begin, begin + length, budget.reseeded(done),
-            copies=copies, work=work,
-        )  # fmt: skip
+            problem, limit, best.schedule, begin, begin + length, budget.reseeded(done)
+        )
         done += 1
         if schedule != best.schedule:
             best = best._replace(
@@ -115,9 +106,6 @@ def improve_window(
     begin: int,
     end: int,
     budget: Budget,
-    *,
-    copies: int = 2,
-    work: float = 0.5,
 ) -> tuple[int, ...]:
     """The schedule with the window ``[begin, end)`` solved anew, if that costs less.
 
@@ -126,7 +114,8 @@ def improve_window(
     from formulations.rematerialization import build
 
     window = remat_window(problem, schedule, begin, end)
-    most = max(copies, *(window.runs.count(unit) for unit in window.runs))
+    tuning = active()
+    most = max(tuning.window_copies, *(window.runs.count(unit) for unit in window.runs))
     best, cost = schedule, problem.total_cost(schedule)
 
     def found(runs: tuple[int, ...]) -> None:
@@ -143,6 +132,6 @@ def improve_window(
         budget.on_one_thread(),
         found=found,
         proved=lambda bound: None,
-        work=work,
+        work=tuning.window_work,
     )
     return best

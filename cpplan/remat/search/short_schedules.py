@@ -13,11 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 NAME = "short schedules"
-# Of more units there are too many schedules; runs beyond one of each unit.
-MOST_UNITS, MOST_AGAIN = 12, 3
 # Seconds a run to extend a schedule by one, where time is counted in work.
 _WORK = 1e-5
 
@@ -29,7 +28,7 @@ def short_schedules(
     deadline: Deadline,
     *,
     order: Sequence[int] | None = None,
-    again: int = MOST_AGAIN,
+    again: int | None = None,
 ) -> Iterator[tuple[int, ...]]:
     """Yield the schedules within ``limit`` live bytes that cost at most ``most``.
 
@@ -48,7 +47,7 @@ def short_schedules(
     order
         Of the units' first runs, if that is given.
     again
-        Runs beyond one of each unit.
+        Runs beyond one of each unit; if ``None``, as the tuning says.
 
     Examples
     --------
@@ -65,6 +64,7 @@ def short_schedules(
     >>> list(short_schedules(problem, 12, 5, Deadline(10)))
     [(0, 1, 2, 0, 3)]
     """
+    again = active().short_again if again is None else again
     units = range(len(problem))
     before = [set(ops) for ops in problem.ordering.predecessors]
     if order is not None:
