@@ -120,6 +120,47 @@ class PackingTuning:
         Literals up to which CP-SAT shares storages: beyond that it takes minutes to begin.
     storages_improved
         Buffers up to which stages by size are tried, whose tables take gigabytes beyond that.
+    window_least, window_lives
+        Insertion in windows: buffers that a first window meets, at least, and as a multiple of
+        those live on average.
+    window_moves, window_wider, window_longer
+        Moves in a first window; growth of the buffers and of the moves from one to the next.
+    window_step, window_near
+        Part of the way from the peak to the target that each aim takes, and part of the target
+        within which the aim is the target itself.
+    window_tries
+        Windows around a buffer after which the aim is raised.
+    window_patience
+        Windows spent on buffers that a move by force put on top.
+    wheel_step, wheel_longest, wheel_shorter
+        Squeaky wheel: a limit as a part of the way from the target to the best peak, at first and
+        at most; factor of it after a limit that was not met, divisor after one that was.
+    wheel_patience
+        Rounds in vain after which a limit is given up.
+    wheel_blame
+        Least and most by which a buffer that found no room comes earlier, as a power of e on its
+        size.
+    ejection_step, ejection_longest
+        Guided ejection: a limit as a part of the way from the best peak to the target, at first and
+        at most.
+    ejection_longer, ejection_shorter
+        Factors of that part after a limit that was met and after one that was not.
+    ejection_patience
+        Moves a buffer before a limit is given up: where it can be met at all, it mostly is soon.
+    ejection_relocations
+        Other buffers moved after each one placed.
+    insertion_epoch
+        Insertion: moves after which weights are halved and a limit out of reach is raised.
+    insertion_learning, insertion_tenure
+        Weight that an ejection adds to a buffer, and moves for which it is held once placed.
+    rule_totals
+        Priority rules: weights of totals against width and size, from none to nearly first.
+    rule_blurs
+        Standard deviations of the noise added to a new rule (logarithms of sizes).
+    rule_changes, rule_changed
+        The same where a rule of the elite is changed, and parts of the buffers changed there.
+    rule_elite
+        Rules kept to be changed.
     """
 
     many_buffers: int = 2000
@@ -171,6 +212,34 @@ class PackingTuning:
     pools_entries: int = 400_000
     storages_literals: int = 200_000
     storages_improved: int = 10_000
+    window_least: int = 300
+    window_lives: int = 4
+    window_moves: int = 1000
+    window_wider: float = 1.5
+    window_longer: int = 2
+    window_step: float = 0.5
+    window_near: float = 0.001
+    window_tries: int = 3
+    window_patience: int = 60
+    wheel_step: float = 0.4
+    wheel_longest: float = 0.8
+    wheel_shorter: float = 1.5
+    wheel_patience: int = 25
+    wheel_blame: tuple[float, ...] = (0.5, 1.5)
+    ejection_step: float = 0.3
+    ejection_longest: float = 0.5
+    ejection_longer: float = 1.5
+    ejection_shorter: float = 0.5
+    ejection_patience: int = 3
+    ejection_relocations: int = 1
+    insertion_epoch: int = 50_000
+    insertion_learning: float = 0.1
+    insertion_tenure: int = 2
+    rule_totals: tuple[float, ...] = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
+    rule_blurs: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1)
+    rule_changes: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03)
+    rule_changed: tuple[float, ...] = (1.0, 0.3, 0.1, 0.01)
+    rule_elite: int = 4
 
 
 def active() -> PackingTuning:

@@ -19,18 +19,11 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.packing import loops
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline
 
 NAME = "guided ejection"
-# How far below the best peak the limit is set, of the way to the target: the first time, at most.
-_FIRST_STEP, _LONGEST_STEP = 0.3, 0.5
-# After a limit was met, after it was not.
-_LONGER, _SHORTER = 1.5, 0.5
-# Moves a buffer before a limit is given up: where it can be met at all, it mostly is soon.
-_PATIENCE = 3
-# Others moved after each one placed.
-_RELOCATIONS = 1
 # Seconds a move and buffer, where time is counted in work; that much of it between two looks.
 _WORK, _CHUNK = 4e-8, 0.02
 
@@ -65,11 +58,12 @@ class EjectionSearch(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
+        self._tuning = active()
         area = (problem.upper - problem.lower).astype(float) * problem.size
         self._worth = np.sqrt(area / max(1.0, area.max(initial=0.0)))
         # xorshift never leaves zero.
         self._random = np.array([2 * seed + 1], np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        self._step = _FIRST_STEP
+        self._step = self._tuning.ejection_step
         self._attempt: _Attempt | None = None
         self._left = self._made = 0
 
@@ -125,7 +119,7 @@ class EjectionSearch(LocalSearch):
         """Moves made; ends the attempt where it succeeds or has taken too long."""
         from cpplan.packing.search.ejection_kernel import insert_waiting
 
-        problem = self.problem
+        problem, tuning = self.problem, self._tuning
         self._left, made = insert_waiting(
             problem.lower,
             problem.upper,
@@ -134,7 +128,7 @@ class EjectionSearch(LocalSearch):
             self._worth,
             attempt.limit,
             moves,
-            _RELOCATIONS,
+            tuning.ejection_relocations,
             attempt.layout,
             attempt.waiting,
             self._left,
@@ -144,9 +138,9 @@ class EjectionSearch(LocalSearch):
         if self._left == 0:
             self._offsets = attempt.layout[0]
             self._peak = int((self._offsets + problem.size).max(initial=0))
-            self._step = min(_LONGEST_STEP, _LONGER * self._step)
+            self._step = min(tuning.ejection_longest, tuning.ejection_longer * self._step)
             self._attempt = None
-        elif self._made >= _PATIENCE * len(problem):
-            self._step *= _SHORTER
+        elif self._made >= tuning.ejection_patience * len(problem):
+            self._step *= tuning.ejection_shorter
             self._attempt = None
         return int(made)

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion search"
-# Moves after which weights are forgotten by half and a limit out of reach is raised.
-_EPOCH = 50_000
-# How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
-_LEARNING, _TENURE = 0.1, 2
 # One call of the kernel lasts some hundredths of a second.
 _CELLS_A_CALL = 10_000_000
 
@@ -81,6 +77,7 @@ class InsertionSearch(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
+        self._tuning = active()
         spans, count = problem.spans, len(problem)
         # Offsets are multiples of the unit, peaks only where all sizes are.
         unit = address_unit(problem)
@@ -107,7 +104,7 @@ class InsertionSearch(LocalSearch):
         self._placed = np.zeros(count, bool)
         self._order, self._by_latest = (np.zeros(count + 1, np.int64) for _ in range(2))
         self._lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(2))
-        self._cursor = np.array([0, 0, _TENURE], np.int64)
+        self._cursor = np.array([0, 0, self._tuning.insertion_tenure], np.int64)
         # Any odd multiplier spreads seeds; the state must not be zero.
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
         self._random = np.array([word or 1], np.uint64)
@@ -133,13 +130,14 @@ class InsertionSearch(LocalSearch):
             done = int(self._cursor[kernel.MOVES])
             if done >= end:
                 break
-            until_epoch = _EPOCH - done % _EPOCH
+            epoch = self._tuning.insertion_epoch
+            until_epoch = epoch - done % epoch
             turn = min(end - done, until_epoch, a_call)
             deadline.check(work * turn)
             found = kernel.search(
                 turn,
                 self._limit,
-                _LEARNING,
+                self._tuning.insertion_learning,
                 self._spans,
                 self._scratch,
                 self.problem.size,

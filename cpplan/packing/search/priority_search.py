@@ -22,16 +22,11 @@ from cpplan.packing.heuristics.preorders import PREORDERS, largest_total, preord
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import begin, is_ready, prepare
 from cpplan.runtime.deadline import Deadline
 
 NAME = "priority search"
-# How much totals weigh against width and size: between not at all and lexicographically first.
-_TOTALS = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
-_BLURS = (0.0, 0.003, 0.01, 0.03, 0.1)
-_CHANGES = (0.001, 0.003, 0.01, 0.03)
-_CHANGED_SHARES = (1.0, 0.3, 0.1, 0.01)
-_ELITE = 4
 # Seconds a buffer to place all, where time is counted in work.
 _WORK = 1.5e-6
 
@@ -67,6 +62,7 @@ class PrioritySearch(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
+        self._tuning = active()
         self._random = np.random.default_rng(seed)
         self._starts = list(PREORDERS)
         self._skyline: Skyline | None = None
@@ -105,23 +101,24 @@ class PrioritySearch(LocalSearch):
         return total, _logarithm(problem.upper - problem.lower), _logarithm(problem.size)
 
     def _rule(self) -> Floats:
-        random, count = self._random, len(self.problem)
+        random, tuning, count = self._random, self._tuning, len(self.problem)
         noise = random.standard_normal(count)
         if self._elite and random.random() < 0.5:
-            changed = random.random(count) < random.choice(_CHANGED_SHARES)
+            changed = random.random(count) < random.choice(tuning.rule_changed)
             old = self._elite[random.integers(len(self._elite))].priority
-            return np.asarray(old + random.choice(_CHANGES) * noise * changed)
+            return np.asarray(old + random.choice(tuning.rule_changes) * noise * changed)
         total, width, size = self._terms
-        rule = random.choice(_TOTALS) * total + random.random() * width + random.random() * size
-        return np.asarray(rule + random.choice(_BLURS) * noise)
+        rule = random.choice(tuning.rule_totals) * total
+        rule = rule + random.random() * width + random.random() * size
+        return np.asarray(rule + random.choice(tuning.rule_blurs) * noise)
 
     def _try(self, priority: Floats, deadline: Deadline) -> None:
         """Keep a rule that is better than the worst of the elite."""
-        limit = self._elite[-1].peak if len(self._elite) == _ELITE else None
+        limit = self._elite[-1].peak if len(self._elite) == self._tuning.rule_elite else None
         peak = self._place(np.argsort(-priority, kind="stable"), limit, deadline)
         if peak is not None:
             bisect.insort(self._elite, _Rule(peak, priority), key=lambda rule: rule.peak)
-            del self._elite[_ELITE:]
+            del self._elite[self._tuning.rule_elite :]
 
     def _place(self, ranked: Ints, limit: int | None, deadline: Deadline) -> int | None:
         """The peak, if it is below ``limit``."""

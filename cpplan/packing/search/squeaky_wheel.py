@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from cpplan.packing import loops
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:
@@ -38,13 +39,6 @@ if TYPE_CHECKING:
 
 NAME = "squeaky wheel"
 Floats = NDArray[np.float64]
-# A limit is so much of the way from the target to the best peak; after one that was not met, so
-# many times that, and after one that was, back again.
-_STEP, _SHORTER, _LONGEST = 0.4, 1.5, 0.8
-# Rounds in vain until a limit is given up.
-_PATIENCE = 25
-# How much earlier than its turn comes what found no room, as a factor on its size (a logarithm).
-_BLAME = 0.5, 1.5
 _UNLIMITED = np.iinfo(np.int64).max
 # Where time is counted in work: seconds a buffer, and for each that is placed before it.
 _WORK, _WORK_A_PAIR = 4e-6, 1.2e-9
@@ -95,11 +89,12 @@ class SqueakyWheel(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
+        self._tuning = active()
         self._random = np.random.default_rng(seed)
         self._starts = list(_STARTS)
         # Keys that the starts led to, as changed by now: the one in use first.
         self._orders: list[Floats] = []
-        self._step = _STEP
+        self._step = self._tuning.wheel_step
         self._limit: int | None = None
         self._tries = 0
 
@@ -141,6 +136,7 @@ class SqueakyWheel(LocalSearch):
     def _squeeze(self, target: int, deadline: Deadline) -> None:
         """One round below a limit."""
         assert self._peak is not None
+        tuning = self._tuning
         if self._limit is None:
             self._limit = target + int(self._step * (self._peak - target))
             self._tries = 0
@@ -149,12 +145,15 @@ class SqueakyWheel(LocalSearch):
         out = np.flatnonzero(offset < 0)
         if not len(out):
             self._keep(offset)
-            self._step, self._limit = max(_STEP, self._step / _SHORTER), None
+            self._step = max(tuning.wheel_step, self._step / tuning.wheel_shorter)
+            self._limit = None
             return
-        key[out] -= self._random.uniform(*_BLAME, len(out))
+        least, most = tuning.wheel_blame
+        key[out] -= self._random.uniform(least, most, len(out))
         self._tries += 1
-        if self._tries >= _PATIENCE:
-            self._step, self._limit = min(_LONGEST, self._step * _SHORTER), None
+        if self._tries >= tuning.wheel_patience:
+            self._step = min(tuning.wheel_longest, self._step * tuning.wheel_shorter)
+            self._limit = None
             # Another order may be luckier.
             self._orders.append(self._orders.pop(0))
 

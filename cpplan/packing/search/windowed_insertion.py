@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion in windows"
-# Buffers that a first window meets: at least, and as a multiple of those live on average.
-_LEAST, _LIVES = 300, 4
-# Moves in a first window; growth of buffers and moves from one window to the next.
-_MOVES, _WIDER, _LONGER = 1000, 1.5, 2
-# Each aim is so much of the way to the target, and the target itself once it is as near as that.
-_STEP, _NEAR = 0.5, 0.001
-# After so many windows around a buffer, the aim is raised.
-_TRIES = 3
-# Windows that may be spent on what a move by force put on top.
-_PATIENCE = 60
 # Where time is counted in work: seconds a buffer of a window, and of the whole problem.
 _WORK, _WORK_OF_ALL = 3e-6, 1e-9
 
@@ -79,14 +69,15 @@ class WindowedInsertion(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
+        self._tuning = active()
         self._seed = seed
         self._random = np.random.default_rng(seed)
         self._windows = TimeWindows(problem)
         breadth = float((problem.upper - problem.lower).sum())
         live = breadth / max(1, self._windows.end)
-        self._first_count = int(max(_LEAST, _LIVES * live))
+        self._first_count = int(max(self._tuning.window_least, self._tuning.window_lives * live))
         # With so many live at once, other searches lower the peak as fast.
-        self.wide = 2 * self._first_count > active().insertion_buffers
+        self.wide = 2 * self._first_count > self._tuning.insertion_buffers
         self._tries: dict[int, int] = {}
         self._made = 0
         self._left: int | None = None
@@ -112,7 +103,8 @@ class WindowedInsertion(LocalSearch):
         return self.best(state)
 
     def _lower_highest(self, target: int, deadline: Deadline) -> bool:
-        """One window, or one move by force; whether there was anything to try."""
+        """Search one window, or move by force; false if there was nothing to try."""
+        tuning = self._tuning
         assert self._current is not None
         assert self._peak is not None
         deadline.check(_WORK_OF_ALL * len(self.problem))
@@ -125,29 +117,32 @@ class WindowedInsertion(LocalSearch):
         if not self._windows.movable[row]:
             return False
         tries = self._tries.get(row, 0)
-        count = min(active().insertion_buffers, int(self._first_count * _WIDER**tries))
+        wider, most = tuning.window_wider, tuning.insertion_buffers
+        count = min(most, int(self._first_count * wider**tries))
         # Later windows lie differently around the buffer.
         before = 0.5 if tries == 0 else self._random.uniform(0.1, 0.9)
         steps = self._windows.around(row, count, before)
         if steps is None:
-            steps = self._windows.around(row, active().insertion_buffers, before)
-        worn = self._first_count * _WIDER ** (tries - 1) > active().insertion_buffers
+            steps = self._windows.around(row, most, before)
+        worn = self._first_count * wider ** (tries - 1) > most
         if steps is None or worn:
             self._tries.pop(row, None)
             return self._force(row, target)
-        moves = _MOVES * _LONGER**tries
+        moves = tuning.window_moves * tuning.window_longer**tries
         if self._aim is None or end[row] <= self._aim:
             self._aim = self._next_aim(target, int(end[row]))
         peak = self._pack(*steps, int(end[row]), self._aim, moves, deadline)
         if peak > self._aim:
             self._tries[row] = tries + 1
-            if tries >= _TRIES:
+            if tries >= tuning.window_tries:
                 self._aim = (self._aim + self._peak) // 2
         return True
 
     def _next_aim(self, target: int, peak: int) -> int:
         way = peak - target
-        return target if way <= _NEAR * target else target + int((1 - _STEP) * way)
+        if way <= self._tuning.window_near * target:
+            return target
+        return target + int((1 - self._tuning.window_step) * way)
 
     def _pack(
         self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
@@ -222,6 +217,6 @@ class WindowedInsertion(LocalSearch):
             top = int(offsets[other] + problem.size[other])
             self._tries.pop(other, None)
         if self._left is None:
-            self._left = _PATIENCE
+            self._left = self._tuning.window_patience
         self._keep()
         return True
