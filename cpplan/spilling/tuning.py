@@ -37,6 +37,10 @@ class SpillingTuning:
         Packings that it changes at first, and the part of its time for that.
     address_powers
         Of the steps to the next access, by which the cost of an eviction is divided.
+    address_change_power
+        The same power in changes of a packing.
+    address_turns
+        Turns of one cooling at most.
     address_heats, coolest
         Parts of the median cost of a reload by which a change may be worse on average at the start
         of each cooling, and at its end.
@@ -64,6 +68,10 @@ class SpillingTuning:
         Time kept for making and checking the plan, as a multiple of what its first layout took.
     cp_sat_gaps
         Gaps beyond which neither the linear relaxation nor CP-SAT is begun.
+    slow_share
+        Of what is left, for packing the slow pool.
+    longest_again
+        Ops in a row that may run again for one tensor, instead of a reload.
     """
 
     still_share: float = 0.4
@@ -79,6 +87,8 @@ class SpillingTuning:
     address_states: int = 4
     address_states_share: float = 0.15
     address_powers: tuple[float, ...] = (0.0, 0.5, 1.0)
+    address_change_power: float = 0.5
+    address_turns: int = 10_000
     address_heats: tuple[float, ...] = (0.3, 0.1)
     coolest: float = 0.01
     order_share: float = 0.2
@@ -93,6 +103,8 @@ class SpillingTuning:
     hiding_share: float = 0.15
     checked: float = 4.0
     cp_sat_gaps: int = 100_000
+    slow_share: float = 0.2
+    longest_again: int = 12
 
 
 def active() -> SpillingTuning:

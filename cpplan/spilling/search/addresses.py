@@ -27,14 +27,10 @@ _NEVER = 1 << 60
 _RATE = 8e-9
 # Part of a run that a change needs on average.
 _OF_A_RUN = 0.4
-# Of the steps to the next access, by which the cost of an eviction is divided in changes.
-_POWER = 0.5
 # Draws of random numbers for each change.
 _DRAWS = 7
 # Seconds between two looks at the deadline, and changes at most.
 _BETWEEN_LOOKS, _TURN = 0.1, 100
-# Turns at most of one cooling.
-_MOST_TURNS = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +65,7 @@ class AddressSearch:
         self.problem = problem
         self.flat = flatten_problem(problem, align, capacity)
         self.rng = np.random.default_rng(seed)
+        self._power = active().address_change_power
         self._unit = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0
         room = np.minimum(problem.capacity, problem.load(problem.all_kept())).mean()
         live = float(room) / max(1.0, float(problem.room.mean() if len(problem.room) else 1))
@@ -91,11 +88,11 @@ class AddressSearch:
         deadline.spend(_OF_A_RUN * self._work * self._turn)
         kept, places = best.kept.copy(), best.places.copy()
         draws = self.rng.random((self._turn, _DRAWS))
-        paid = improve(self.flat, packing, _POWER, draws, heat, best.paid, kept, places)
+        paid = improve(self.flat, packing, self._power, draws, heat, best.paid, kept, places)
         if paid >= best.paid:
             return best
         # From gaps and addresses that are packed come the same.
-        placed = self.place(kept, places, _POWER)
+        placed = self.place(kept, places, self._power)
         return best if placed is None or placed.paid >= best.paid else placed
 
     def place_first(self, starts: Sequence[Start], deadline: Deadline) -> Placed | None:
@@ -118,7 +115,7 @@ class AddressSearch:
         packings = [self.settle(*pair) for pair in found[: tuning.address_states]]
         begun = deadline.share(tuning.address_states_share)
         turn = 0
-        while best.paid > target and not begun.expired() and turn < _MOST_TURNS:
+        while best.paid > target and not begun.expired() and turn < tuning.address_turns:
             packing = packings[turn % len(packings)]
             best = self.improve(packing, best, tuning.coolest * self._unit, begun)
             turn += 1
@@ -127,10 +124,10 @@ class AddressSearch:
             share = deadline.share(1 / (cycles - number))
             whole = share.remaining()
             packing = self.settle(best, best.places)
-            for turn in range(_MOST_TURNS):
+            for turn in range(tuning.address_turns):
                 if best.paid <= target or share.expired():
                     break
-                past = turn / _MOST_TURNS
+                past = turn / tuning.address_turns
                 if not share.endless:
                     past = max(past, 1 - share.remaining() / whole)
                 heat = hottest * (tuning.coolest / hottest) ** past
@@ -142,7 +139,7 @@ class AddressSearch:
         from cpplan.spilling.search.address_change_kernel import settle
 
         packing = new_packing(self.problem, ~placed.kept, wanted)
-        settle(self.flat, packing, _POWER)
+        settle(self.flat, packing, self._power)
         return packing
 
     def _begin(self, starts: Sequence[Start], deadline: Deadline) -> list[tuple[Placed, Ints]]:

@@ -28,11 +28,10 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from cpplan.spilling.tuning import active
 
 NAME = "recomputing instead of reloading"
 _RULES = ("cost per byte and step", "cheapest first")
-# Ops in a row that may run again for one tensor.
-_LONGEST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,7 @@ class _Chain:
         again if that is cheaper.
         """
         graph, op = self.schedules.graph, self.schedules.writer.get(name)
-        if op is None or op.name not in self.schedules.may or depth > _LONGEST:
+        if op is None or op.name not in self.schedules.may or depth > active().longest_again:
             return math.inf
         if op.name in self.ops:
             return 0.0
