@@ -1,4 +1,4 @@
-"""Budget: what a search may use (time, threads), and what it takes its choices from."""
+"""Budgets of searches: time, threads, random seed and tuning."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def tuned(room: type[_Room]) -> _Room:
 
 @contextmanager
 def using(tuning: Tuning) -> Iterator[None]:
-    """Within this block, :func:`tuned` reads this tuning; a thread needs a copy of the context.
+    """Context in which :func:`tuned` reads this tuning; threads need a copy of the context.
 
     Examples
     --------

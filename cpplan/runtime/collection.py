@@ -1,4 +1,4 @@
-"""A pause of the garbage collector while many objects are made that all stay."""
+"""Pause of the garbage collector while many objects are made that are all kept."""
 
 from __future__ import annotations
 

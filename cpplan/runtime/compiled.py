@@ -39,7 +39,7 @@ _PATIENCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LoopGroup:
-    """Compiled loops that are made ready together, because who uses one uses the others.
+    """Compiled loops that are used together, and therefore made ready together.
 
     Names only: a room that declares a group imports nothing that compiles, and another process is
     told the group as it is written.
@@ -151,14 +151,14 @@ def begin(group: LoopGroup) -> None:
 
 
 def is_ready(group: LoopGroup) -> bool:
-    """True if these loops were compiled before, by whatever process."""
+    """True if these loops were compiled before, by any process."""
     if group not in _ready and _stamp(group).exists():
         _ready.add(group)
     return group in _ready
 
 
 def load(group: LoopGroup) -> None:
-    """Use loops that are ready once, so that who times what follows does not time their loading."""
+    """Load loops that are ready, so that later timings do not include their loading."""
     if group not in _loaded:
         group.use()
         _loaded.add(group)

@@ -30,7 +30,7 @@ def checked() -> bool:
 
 @cache
 def machine() -> str:
-    """Python, NumPy, LLVM, and the processor with its features: code is of no other use.
+    """Versions of Python, NumPy and LLVM and features of the processor, for which code is valid.
 
     A home folder may be shared by machines, and processors of one name may differ in features. Code
     that checks its indices is kept beside code that does not.
@@ -55,7 +55,7 @@ def stamp(group: str, names: Sequence[str]) -> Path:
 
 
 def begin_storing(path: Path, group: str, names: Sequence[str]) -> None:
-    """Delete what is stored of these modules if it is of other code than their present one.
+    """Delete stored loops of these modules that were compiled from other code than the present.
 
     ``path`` is their :func:`stamp`. A process that was ended in the middle of compiling has stored
     some of the loops: the next one goes on from there. One process deletes, of all that begin.

@@ -19,7 +19,7 @@ class Turn(Enum):
 
 @dataclass(slots=True)
 class Turns:
-    """Turns of growing effort, as nothing tells beforehand which search will be quick.
+    """Turns of growing effort, since it is not known beforehand which search will be quick.
 
     Attributes
     ----------

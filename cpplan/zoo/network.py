@@ -66,7 +66,7 @@ def with_weights(build: Callable[[], Network], options: Options) -> Network:
 
 
 def without_weights(build: Callable[[], Network], options: Options) -> Network:
-    """The network to be traced: its weights are never stored, and inputs and they have no data.
+    """The network to be traced: its weights and inputs have shapes but no data.
 
     Raises
     ------
@@ -112,9 +112,9 @@ def _let_weights_pass_for_real(module: nn.Module) -> None:
 
 @contextmanager
 def quietly(what: str) -> Iterator[None]:
-    """Drop what other packages warn of meanwhile; what they raise becomes an ``InputError``.
+    """Context in which other packages' warnings are dropped and their errors are ``InputError``s.
 
-    ``what`` is what happens to the model: ``"built"`` or ``"traced"``.
+    ``what`` is done to the model: ``"built"`` or ``"traced"``.
     """
     log = logging.getLogger("torch._subclasses.fake_tensor")
     silent, log.disabled = log.disabled, True  # its tracebacks: what they say is raised, too

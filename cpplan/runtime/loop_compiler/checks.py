@@ -1,4 +1,4 @@
-"""Checks of indices, for those who write compiled loops.
+"""Checks of the indices of arrays in compiled loops, for their authors.
 
 An index beyond an array is written to standard error with its line, and the process ends. Loops are
 compiled with such checks if ``CPPLAN_CHECK_LOOPS`` is 1: they run about half as fast.

@@ -32,7 +32,7 @@ def _call(blocks: Blocks, returned: str, function: str, state: str) -> str:
 
 
 def integers_text() -> str:
-    """Function that draws a number from 0 to below a span of 63 bits, by Lemire's method as NumPy.
+    """Function that draws a number below a span of up to 63 bits by Lemire's method, as NumPy does.
 
     The product of the span and a random word is a number in its upper half; few values of its lower
     half are refused, so that all numbers are equally likely. Spans of up to 32 bits take 32 random
@@ -53,7 +53,7 @@ some:
 
 
 def _lemire(bits: int, double: str, words: str) -> str:
-    """Blocks that draw words of ``bits`` bits until one is not refused; there are ``words``."""
+    """Blocks that draw one of ``words`` words of ``bits`` bits until it is accepted."""
     word, k = f"i{bits}", bits
     lines = [
         f"draw{k}:",

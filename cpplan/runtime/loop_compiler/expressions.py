@@ -70,7 +70,7 @@ class Expressions:
     Parameters
     ----------
     function
-        Translates another loop for some kinds of arguments, if it was not yet.
+        Translates another loop for some kinds of arguments, once.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Expressions:
         raise LoopError(f"{described(value.kind)} has no {type(node.op).__name__}")
 
     def _value_BoolOp(self, node: ast.BoolOp) -> Value:
-        """True or false; what decides nothing any more is not evaluated."""
+        """Truth of operands joined by ``and`` or ``or``; later ones only if needed."""
         blocks, slot = self._blocks, self._blocks.slots(BOOL)
         end = blocks.block()
         for k, part in enumerate(node.values):

@@ -20,7 +20,7 @@ class LoopError(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number; ``rank`` orders those that turn into one another where they meet."""
+    """A number; where two meet, that of lower ``rank`` is converted to the other kind."""
 
     name: str
     llvm: str
@@ -55,7 +55,7 @@ BOOL = Number("bool", "i1", 0)
 INT = Number("int", "i64", 1)
 WORD = Number("unsigned int", "i64", None)
 FLOAT = Number("float", "double", 2)
-# What a function returns that returns nothing.
+# The kind of the result of a function that returns nothing.
 NOTHING = Group(())
 DRAWER = Drawer()
 # By the dtype's kind and bytes.
@@ -126,7 +126,7 @@ def result_type(kind: Kind) -> str:
 
 
 def pointer(stored: str) -> str:
-    """LLVM type of a pointer, which tells what it points to before LLVM 17."""
+    """LLVM type of a pointer; before LLVM 17, it names the type that is pointed to."""
     import llvmlite.binding
 
     return "ptr" if llvmlite.binding.llvm_version_info[0] >= 17 else f"{stored}*"

@@ -186,7 +186,7 @@ def _compiler_source() -> bytes:
 
 
 def _flatten(values: tuple[Any, ...], key: list[object], words: list[int]) -> None:
-    """Append what tells the kinds of values but of arrays, and the words that hold them."""
+    """Append types of values to ``key``, and the words that hold the values to ``words``."""
     for value in values:
         kind = type(value)
         key.append(kind)

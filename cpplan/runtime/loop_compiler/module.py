@@ -137,14 +137,14 @@ class _Entry:
         return self.blocks.add(f"load i64, {pointer('i64')} {self._place(self._words - 1)}")
 
     def _load(self, address: str, offset: int, stored: str) -> str:
-        """Load what an object has of its own."""
+        """Load a field that lies behind the header that all Python objects have."""
         at = self.blocks.add(f"add i64 {address}, {_OWN + offset}")
         place = self.blocks.add(f"inttoptr i64 {at} to {pointer(stored)}")
         return self.blocks.add(f"load {stored}, {pointer(stored)} {place}")
 
 
 def _types(kind: Array) -> list[int]:
-    """NumPy's numbers of the types that are stored and read as the kind says."""
+    """NumPy's numbers of the element types that arrays of this kind may have."""
     found: list[int] = []
     for code in "?ilqLQfd":
         dtype = np.dtype(code)

@@ -64,7 +64,7 @@ def constant(value: object) -> Value:
 
 
 def converted(blocks: Blocks, value: Value, kind: Kind) -> Value:
-    """The value as another kind that it can turn into without being asked."""
+    """The value converted to another kind, where Python would do so by itself."""
     old = value.kind
     if old == kind:
         return value
@@ -78,7 +78,7 @@ def converted(blocks: Blocks, value: Value, kind: Kind) -> Value:
 
 
 def cast(blocks: Blocks, value: Value, kind: Kind) -> Value:
-    """The value as another kind of number, as ``np.int64(value)`` makes it."""
+    """The value cast to another kind of number, as by ``np.int64(value)``."""
     old, (part,) = value.kind, value.parts
     if not isinstance(old, Number) or not isinstance(kind, Number):
         raise LoopError(f"{described(old)} is no {described(kind)}")

@@ -137,7 +137,7 @@ class Statements:
     def _repeat(
         self, statement: ast.While | ast.For, body: Block, again: Block, end: Block
     ) -> None:
-        """The body of a loop, from which it goes on ``again``."""
+        """Translate the body of a loop, which then goes on at block ``again``."""
         if statement.orelse:
             raise LoopError("loops have no else")
         self._blocks.begin(body)
@@ -165,7 +165,7 @@ class Statements:
             return
         if not isinstance(whole.kind, Group):
             raise LoopError(f"cannot go through {described(whole.kind)}")
-        # Once for each member: there is no loop left.
+        # The body is translated once for each member: no loop is left.
         end = self._blocks.block()
         for member in members(whole):
             following = self._blocks.block()
@@ -181,7 +181,7 @@ class Statements:
     def _count(
         self, statement: ast.For, bounds: list[Value], item: Callable[[Value], Value]
     ) -> None:
-        """A loop over ``range(*bounds)``."""
+        """Translate a loop over ``range(*bounds)``; ``item`` gives its variable for each number."""
         if any(bound.kind not in (INT, BOOL) for bound in bounds):
             kinds = ", ".join(described(bound.kind) for bound in bounds)
             raise LoopError(f"a range has signed integers as bounds, not {kinds}")
