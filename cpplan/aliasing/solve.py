@@ -185,17 +185,12 @@ class SharingSearch(LevelIncumbent[Choice]):
         """Improve the best choice until done or time is up."""
         deadline = budget.deadline
 
-        def pack_again(incumbent: Incumbent, slot: Deadline) -> None:
+        def pack_alone(incumbent: Incumbent, slot: Deadline) -> None:
             pack(incumbent, budget.until(slot))
 
         def turn(effort: int) -> Turn:
             self._move(active().first_moves * effort, deadline)
-            others = [] if self._plain is self.best else [self._plain]
-            for choice in (self.best, *others):
-                # The live bytes of a choice bound its peak.
-                if not self.done and choice.incumbent.bound.value <= self.best.peak:
-                    slot = deadline.share(active().packing_share)
-                    self._watch(choice, pack_again, slot)
+            self._pack_again(None, budget, deadline)
             if not self.done:
                 self._prove(active().first_work * effort, budget, deadline)
             return Turn.LONGER
@@ -203,17 +198,31 @@ class SharingSearch(LevelIncumbent[Choice]):
         self.announce()
         try:
             if self.late:
-                self._watch(self.best, pack_again, deadline)
+                self._watch(self.best, pack_alone, deadline)
                 return
             self._pack_first(deadline)
             # With many buffers, packing the other choices takes as long as a proof: prove first.
             prove = partial(self._prove, active().first_work, budget)
-            for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
+            fewer = (self._try_fewer, partial(self._pack_again, 1, budget))
+            for stage in (prove, *fewer) if self._many else (*fewer, prove):
                 if not self.done:
                     stage(deadline)
             Turns(active().most_effort).run(turn, lambda: self.done, deadline)
         except TimeUpError:
             return
+
+    def _pack_again(self, most_effort: int | None, budget: Budget, deadline: Deadline) -> None:
+        """Pack the best choice by search, and the one that shares nothing.
+
+        Both in turns up to an effort, if given: a short search often finds at once what no
+        heuristic does on any other choice.
+        """
+        stage = partial(_pack_until, budget, most_effort)
+        others = [] if self._plain is self.best else [self._plain]
+        for choice in (self.best, *others):
+            # The live bytes of a choice bound its peak.
+            if not self.done and choice.incumbent.bound.value <= self.best.peak:
+                self._watch(choice, stage, deadline.share(active().packing_share))
 
     def _pack_first(self, deadline: Deadline) -> None:
         """Run heuristics on the choice of all candidates; many buffers first without sharing."""
@@ -388,3 +397,10 @@ class SharingSearch(LevelIncumbent[Choice]):
         """Run a stage on a choice, take the choice if it is better, and report improvements."""
         choice.incumbent.watch(lambda incumbent, source: self.offer(choice, source))
         stage(choice.incumbent, deadline)
+
+
+def _pack_until(
+    budget: Budget, most_effort: int | None, incumbent: Incumbent, deadline: Deadline
+) -> None:
+    """Pack by search alone, with a deadline of its own."""
+    pack(incumbent, budget.until(deadline), most_effort=most_effort, by_heuristics=False)

@@ -138,6 +138,15 @@ class OrderSearch:
         except TimeUpError:
             pass  # the next run continues
 
+    def try_order(self, order: Ints, name: str) -> None:
+        """Go on from an order found elsewhere, if its peak is smaller."""
+        peak = self._problem.peak(order)
+        if peak < self.best.peak:
+            self.best = self.best._replace(order=order, peak=peak, found_by=name)
+            self._report(self.best)
+            if self._pieces:
+                self._cut_into_pieces()
+
     def _begin(self, deadline: Deadline) -> None:
         """Run the constructive orders and the minimum cuts, then make the pieces for the turns."""
         problem, bounds = self._problem, self._bounds
@@ -222,7 +231,7 @@ def _construct(
             proof = prove_peak(
                 order_model(problem),
                 best.order,
-                budget,
+                budget.share(active().few_ops_share),
                 bound=best.bound,
                 work=active().few_ops_work,
             )

@@ -26,6 +26,8 @@ class OrderingTuning:
         Largest number of ops for which CP-SAT runs before the loops are compiled.
     few_ops_work
         CP-SAT's deterministic time in that run.
+    few_ops_share
+        Largest share of the time left for that run: loops often find more in less time.
     first_states
         Most states of the exact search in the first turn.
     first_windows
@@ -62,6 +64,7 @@ class OrderingTuning:
     divisions: int = 8
     few_ops: int = 150
     few_ops_work: float = 0.3
+    few_ops_share: float = 0.5
     first_states: int = 40_000
     first_windows: int = 10
     window_states: int = 20_000

@@ -30,6 +30,7 @@ def pack(
     budget: Budget,
     *,
     most_effort: int | None = None,
+    by_heuristics: bool = True,
 ) -> None:
     """Improve the incumbent until it is good enough, proved smallest, or time is up.
 
@@ -43,14 +44,17 @@ def pack(
     most_effort
         End after the turn of search that has this effort (each has four times the last one's, the
         first 1); 0 is heuristics only.
+    by_heuristics
+        False if the heuristics have been run on this incumbent.
     """
     incumbent.announce()
     searches: dict[int, PartSearch] = {}
-    names = heuristics.portfolio(len(incumbent.reduction.problem))
+    names = heuristics.portfolio(len(incumbent.reduction.problem)) if by_heuristics else ()
     # Those that an exact search may make superfluous: they take longer than a look of it.
     later = names[active().probing_heuristics :] if _probes(incumbent, most_effort) else ()
     try:
-        run_heuristics(incumbent, budget.deadline, names[: len(names) - len(later)])
+        if names:
+            run_heuristics(incumbent, budget.deadline, names[: len(names) - len(later)])
         if later and not incumbent.done:
             _probe(incumbent, budget, searches)
             run_heuristics(incumbent, budget.deadline, later)

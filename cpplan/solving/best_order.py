@@ -18,6 +18,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.solving.joint import improve_jointly, joint_problem
 from cpplan.solving.order_turns import (
     NO_TIME_TO_ORDER,
+    UNSHARED,
     has_many_ops,
     is_late_to_order,
     search_in_turns,
@@ -44,26 +45,29 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
         given, live = np.array(source.order, np.int64), packed.problem.live_bytes()
         return packed, OrderOutcome(given, int(live.max(initial=0)), 0, "given order", FORCED)
     turns = search_in_turns(run, source)
-    outcome = next(turns)
-    programs = [Program(source.graph, tuple(outcome.order.tolist()))]
-    if source.order != programs[0].order and free:
-        programs.append(source)
+    outcome, unshared = next(turns)
+    named = {tuple(outcome.order.tolist()): outcome.found_by}
+    if unshared is not None:
+        named.setdefault(tuple(unshared.tolist()), UNSHARED)
+    if free:
+        named.setdefault(source.order, "given order")
+    programs = [Program(source.graph, order) for order in named]
     # Without a rival, nothing depends on it.
     rivals = len(programs) > 1
     floors = [_floor(run, program) if rivals else 0 for program in programs]
     best: Packed | None = None
-    for program, floor in zip(programs, floors, strict=True):
-        if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
+    for k, (program, floor) in enumerate(zip(programs, floors, strict=True)):
+        if best is not None and best.good_enough:
             break
-        rival = best is None and floors[-1] < tuning.rival * floor and len(floors) > 1
+        if best is not None and best.cannot_be_beaten_by(floor):
+            continue
+        rival = any(other < tuning.rival * floor for other in floors[k + 1 :])
         deadline = _packing_deadline(run, many=has_many_ops(source))
-        if rival and not run.deadline.expired():
-            deadline = run.deadline.share(tuning.first_packing_share)
+        if rival:
+            deadline = deadline.share(tuning.first_packing_share)
         packed = run.pack(program, deadline, best)
         if best is None or packed.value < best.value:
-            if best is not None:
-                outcome = outcome._replace(found_by="given order")
-            best = packed
+            best, outcome = packed, outcome._replace(found_by=named[program.order])
     assert best is not None
     if run.request.algorithm is not None or best.pooled is not None:
         return best, outcome
@@ -114,7 +118,7 @@ def _go_on(
         return best, outcome
     source, tried = best.source, {tuple(outcome.order.tolist())}
     assert isinstance(source, Program)
-    for found in turns:
+    for found, _ in turns:
         if found.bound > outcome.bound:
             outcome = outcome._replace(
                 bound=found.bound, bound_by=found.bound_by, certificate=found.certificate

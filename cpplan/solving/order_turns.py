@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
+from cpplan.model.problem import Ints
 from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.packing.problem import as_program
@@ -24,10 +25,18 @@ from cpplan.solving.run import Run, is_short
 if TYPE_CHECKING:
     from cpplan.ordering.solve import OrderSearch
 
+UNSHARED = "order without sharing"
 NO_TIME_TO_ORDER = "too little time is left to search for orders"
 
 
-def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
+class OrderTurn(NamedTuple):
+    """The best order after a turn, and another that may need fewer bytes if nothing is shared."""
+
+    outcome: OrderOutcome
+    unshared: Ints | None = None
+
+
+def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
     """The best order after each share of the time left, until there is nothing more to try."""
     from cpplan.ordering.solve import OrderSearch
 
@@ -50,15 +59,17 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
     needed = built * (tuning.order_reading_shared if run.sharing else tuning.order_reading)
     if is_short(run.deadline, needed):
         run.stop_early(NO_TIME_TO_ORDER)
-        yield OrderOutcome(number[start], ordering.peak(start), 0, "given order", FORCED)
+        outcome = OrderOutcome(number[start], ordering.peak(start), 0, "given order", FORCED)
+        yield OrderTurn(outcome)
         return
-    proof, complete = None, True
+    proof, complete, apart = None, True, ordering
     if run.sharing:
         ordering, relaxed, complete = _shared_ordering(run, graph, ordering)
         proof = RelaxedBound(*relaxed, start, run.budget)
     given_order = OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)
     known = _Known(run, given_order, proof, complete=complete)
     search: OrderSearch | None = None
+    unshared: Ints | None = None
     ended = False
     while not ended:
         try:
@@ -66,12 +77,26 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderOutcome]:
             if search is None:
                 budget, target = run.budget.until(turn), run.target or 0
                 search = OrderSearch(ordering, start, budget, target=target, report=known.take)
+                if run.sharing and not has_many_ops(source):
+                    search.run(turn.share(run.tuning.shared_order_share))
+                    if not search.done:
+                        unshared = _search_unshared(run, apart, search.best.order, turn)
+                        search.try_order(unshared, UNSHARED)
             search.run(turn)
             ended = search.done or search.exhausted
             ended &= known.prove()
         except KeyboardInterrupt:
             run.deadline.cancel()
-        yield known.outcome._replace(order=number[known.outcome.order])
+        outcome = known.outcome._replace(order=number[known.outcome.order])
+        yield OrderTurn(outcome, None if unshared is None else number[unshared])
+
+
+def _search_unshared(run: Run, ordering: OrderProblem, start: Ints, turn: Deadline) -> Ints:
+    """The order of least live bytes if nothing is shared, after a share of the turn."""
+    from cpplan.ordering.solve import search_order
+
+    budget = run.budget.until(turn.share(run.tuning.unshared_order_share))
+    return search_order(ordering, start, budget, target=run.target or 0).order
 
 
 class _Known:

@@ -24,6 +24,9 @@ class SolvingTuning:
     ----------
     order_share
         Of the time left, for a turn of the search for orders.
+    shared_order_share, unshared_order_share
+        Of the first turn, for the search for orders if tensors may share bytes, and of what it
+        leaves for the one that knows nothing of it, whose order is tried too.
     first_packing_share
         Of the time left, for packing an order where the given one may pack better.
     bound_share
@@ -69,6 +72,8 @@ class SolvingTuning:
     """
 
     order_share: float = 0.5
+    shared_order_share: float = 0.5
+    unshared_order_share: float = 0.6
     first_packing_share: float = 0.7
     bound_share: float = 0.3
     rival: float = 1.05
