@@ -102,12 +102,12 @@ def find_effects(
             return type(value)(_alias(part) for part in value)
         return _alias(value)
 
+    if isinstance(node.target, OpOverload) and not _may_alias(node.target):
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+        call = Call(node.target, bind(node.target, args, kwargs), values[node])
+        return Effects(((call,),), (args, kwargs), {}, values[node])
     with mode, torch.no_grad(), _kernels(node):
-        args = torch.fx.map_arg(node.args, value_of)
-        kwargs = torch.fx.map_arg(node.kwargs, value_of)
-        if isinstance(node.target, OpOverload) and not _may_alias(node.target):
-            call = Call(node.target, bind(node.target, args, kwargs), values[node])
-            return Effects(((call,),), (args, kwargs), {}, values[node])
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), value_of)
         return _observe(module, node, args, kwargs, mode)
 
 

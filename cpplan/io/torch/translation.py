@@ -34,8 +34,9 @@ from cpplan.io.torch.values import (
     tensors_of,
 )
 from cpplan.io.torch.workspaces import workspace_of
+from cpplan.model.axes import Axis
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph, Op
+from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
@@ -73,7 +74,9 @@ def naming(source: object) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from error
 
 
-def translate(traced: Traced, name: str, *, workspaces: bool = False) -> Translation:
+def translate(
+    traced: Traced, name: str, *, workspaces: bool = False, runs_only: bool = False
+) -> Translation:
     """The graph of a traced module; its ops are listed in the order of the nodes.
 
     Parameters
@@ -81,6 +84,9 @@ def translate(traced: Traced, name: str, *, workspaces: bool = False) -> Transla
     workspaces
         Measure what kernels allocate beside their results (see
         :mod:`cpplan.io.torch.workspaces`).
+    runs_only
+        Leave out which tensors ops may write over, place in others or make piece by piece: for
+        plans that only decide which ops run when.
 
     Raises
     ------
@@ -88,12 +94,12 @@ def translate(traced: Traced, name: str, *, workspaces: bool = False) -> Transla
         If a node is not understood or has no dense tensors; names it.
     """
     with sizes_left_open(traced.mode):
-        return _Translator(traced, workspaces).run(name)
+        return _Translator(traced, workspaces, runs_only).run(name)
 
 
 class _Translator:
-    def __init__(self, traced: Traced, measured: bool):
-        self.measured = measured
+    def __init__(self, traced: Traced, measured: bool, runs_only: bool):
+        self.measured, self.runs_only = measured, runs_only
         self.traced, self.values = traced, dict(traced.values)
         self.layouts = Layouts(traced.extents)
         self.names: dict[Node, Names] = {}
@@ -251,16 +257,21 @@ class _Translator:
                     cost=cost_of(node, effects, self.values, self.traced.extents),
                     recomputable=not (effects.draws or hazards.accessed(inputs + outputs))
                     and bool(outputs),
-                    in_place=in_place_pairs(*known),
-                    placements=find_placements(*known),
+                    in_place=() if self.runs_only else in_place_pairs(*known),
+                    placements=() if self.runs_only else find_placements(*known),
                     after=tuple(after),
                     sequence="random" if effects.draws else None,
-                    axes=() if effects.draws else axes_of(node, self.names.get, tensors),
+                    axes=self._axes(node, tensors),
                 )
             )
             nodes[node.name] = node
         graph = Graph(name, tuple(tensors.values()), tuple(ops), self.layouts.symbols())
         return Translation(graph, nodes, self.names, overwritten)
+
+    def _axes(self, node: Node, tensors: Mapping[str, Tensor]) -> tuple[Axis, ...]:
+        if self.runs_only or self.effects[node].draws:
+            return ()
+        return axes_of(node, self.names.get, tensors)
 
     def _reads(self, node: Node) -> list[tuple[torch.Tensor, str]]:
         """The tensors that a node reads, in the order of its arguments, and their names."""

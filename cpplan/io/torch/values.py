@@ -104,6 +104,8 @@ def as_fake(value: Any, mode: FakeTensorMode) -> Any:
     if isinstance(value, FakeTensor) and value.fake_mode is mode:
         return value
     shape, stride, offset = tuple(value.shape), value.stride(), value.storage_offset()
+    if offset == 0 and all(isinstance(size, int) for size in (*shape, *stride)):
+        return torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
     elements = offset + sum((e - 1) * s for e, s in zip(shape, stride, strict=True)) + 1
     if any(isinstance(extent, int) and extent == 0 for extent in shape):
         elements = offset

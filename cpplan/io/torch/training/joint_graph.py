@@ -127,7 +127,7 @@ def read_joint(
     here = all(leaf.device.type == "cpu" for leaf in leaves if isinstance(leaf, torch.Tensor))
     fixed = all(isinstance(size, int) for size in _sizes(leaves))
     try:
-        found = translate(traced, name)
+        found = translate(traced, name, runs_only=True)
     except InputError as error:
         raise UnsupportedError(str(error)) from error
     scratch = _workspaces(found, traced.values) if workspaces and fixed and here else {}
@@ -315,9 +315,6 @@ class _Preparation:
             after=tuple(self._waits_for(op, views)),
             cost=self.work(node, int(op.cost), given + made),
             recomputable=op.recomputable and bool(outputs) and not is_saved(node),
-            in_place=(),
-            placements=(),
-            axes=(),
         )
 
     def _workspaces_of(self, op: Op) -> tuple[str, ...]:
