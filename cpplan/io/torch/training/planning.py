@@ -104,7 +104,7 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     outside = joint.resident if settings.resident == "count" else 0
     problem = remat_problem(joint.graph, _RESIDENCY)
     unplanned = problem.peak(_given(problem, joint)) + outside
-    memory_limit = limit_in(settings, unplanned)
+    memory_limit = limit_in(settings, unplanned, trains=bool(joint.backward))
     limit = None if memory_limit is None else memory_limit - outside
     key = plan_key(
         joint.graph, limit, settings.cost_limit, settings.time_limit, settings.deterministic,
@@ -253,7 +253,7 @@ def _check(
     """Raise if a schedule exceeds a limit."""
     limit, most = found.memory_limit, settings.cost_limit
     if limit is not None and found.peak > limit:
-        raise InfeasibleError(_shortfall(joint, problem, found, limit, outside))
+        raise InfeasibleError(_shortfall(joint, problem, found, settings, outside))
     if most is not None and found.cost > most * found.base * (1 + 1e-9):
         raise InfeasibleError(
             f"{joint.graph.name}: within {format_bytes(limit)} the least work found is "
@@ -263,8 +263,10 @@ def _check(
 
 
 def _shortfall(
-    joint: JointGraph, problem: RematProblem, found: Schedule, limit: int, outside: int
+    joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
 ) -> str:
+    limit = found.memory_limit
+    assert limit is not None
     if found.least > limit:
         where = f"op {found.least_op!r}" if found.least_op else "the gradients at the end"
         reason = (
@@ -280,7 +282,11 @@ def _shortfall(
             f"{found.order[fullest]!r}), {found.peak - limit} B more than the limit; "
             f"{format_bytes(found.least)} are proved to be needed"
         )
-    helps = [f"memory_limit={found.peak}"]
+    asked, enough = format_bytes(limit), str(found.peak)
+    if isinstance(settings.memory_limit, str):
+        asked += f" ({settings.memory_limit})"
+        enough = f"'{math.ceil(1000 * found.peak / found.unplanned) / 10:g}%'"
+    helps = [f"memory_limit={enough}"]
     if outside:
         text = f"resident='outside' if the limit is not meant to hold the {format_bytes(outside)} "
         helps.append(text + "of parameters, buffers and inputs")
@@ -288,6 +294,6 @@ def _shortfall(
         helps.append("a longer time_limit")
     helps.append("a smaller batch")
     return (
-        f"{joint.graph.name}: memory_limit {format_bytes(limit)} is not kept: {reason}; "
+        f"{joint.graph.name}: memory_limit {asked} is not kept: {reason}; "
         f"what would help: {', '.join(helps)}; on_infeasible='best' takes what was found"
     )

@@ -29,7 +29,8 @@ class Settings:
     ----------
     memory_limit
         Limit on the peak of a step, in bytes or as text (``"2 GiB"``), or a share of the peak that
-        each graph has unplanned (``"60%"``): least extra work within it.
+        each training graph has unplanned (``"60%"``; graphs without gradients are then planned as
+        without a limit): least extra work within it.
     cost_limit
         Limit on the work of a step, as a multiple of running every op once (``1.1``): least peak
         within it. Without any limit it is 1: nothing runs again, and the order alone is chosen.
@@ -120,15 +121,24 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
     return Settings(**given)
 
 
-def limit_in(settings: Settings, unplanned: int) -> int | None:
+def limit_in(settings: Settings, unplanned: int, *, trains: bool = True) -> int | None:
     """The limit of the settings in bytes, if the step needs ``unplanned`` bytes without a plan.
+
+    Parameters
+    ----------
+    trains
+        False for a graph that has no backward pass: shares do not limit it.
 
     Examples
     --------
     >>> limit_in(Settings(memory_limit="62.5%"), 1000)
     625
+    >>> limit_in(Settings(memory_limit="62.5%"), 1000, trains=False) is None
+    True
     """
     limit = settings.memory_limit
+    if isinstance(limit, str) and not trains:
+        return None
     if isinstance(limit, str):
         return math.floor(parse_share(limit) * unplanned)
     return limit

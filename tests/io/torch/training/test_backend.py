@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 
 import pytest
 
@@ -28,6 +29,7 @@ from cpplan.io.torch.training.joint_graph import (  # noqa: E402
 )
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.io.torch.training.report import all_reports  # noqa: E402
+from cpplan.solving.shares import parse_share  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -359,6 +361,39 @@ def test_limit_given_as_a_share_is_of_the_peak_of_the_unplanned_step():
     unplanned = report.schedule.unplanned
     assert report.memory_limit == unplanned * 9 // 10
     assert report.predicted_peak <= report.memory_limit
+
+
+class LookedAt(nn.Module):
+    """A check of the inputs, whose graph has a few bytes and no gradients, before the layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Transformer(64)
+
+    def forward(self, x):
+        if bool((x > 100).any()):
+            raise ValueError
+        return self.inner(x)
+
+
+def test_share_does_not_limit_graphs_without_gradients():
+    inputs = (torch.randn(8, 32, 64),)
+    compare(LookedAt(), inputs, memory_limit="80%", time_limit=3)
+    reports = {report.name: report for report in all_reports()[-2:]}
+    assert reports["inference"].memory_limit is None
+    assert reports["step"].predicted_peak <= reports["step"].memory_limit
+
+
+def test_share_that_is_not_kept_is_named_with_one_that_is():
+    module, inputs = transformer()
+    step = compile_for(module, memory_limit="10%", time_limit=2, deterministic=True)
+    with pytest.raises(Exception, match=r"\(10%\) is not kept") as caught:
+        step(*inputs)
+    [share] = re.findall(r"memory_limit='([0-9.]+%)'", str(caught.value))
+    torch._dynamo.reset()
+    options = {"time_limit": 2, "deterministic": True, "on_infeasible": "best"}
+    compile_for(module, memory_limit="10%", **options)(*inputs)
+    assert last_report().predicted_peak <= parse_share(share) * last_report().schedule.unplanned
 
 
 def test_plan_of_a_short_search_is_not_used_where_more_time_is_given(tmp_path):
