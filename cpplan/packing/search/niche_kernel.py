@@ -7,8 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.packing.search.niche_state import CHANGES, FAILS, LEVELS, NODES, PLACED, WASTE, WAYS
-from cpplan.packing.search.niche_state_kernel import lift, mix, put, ways_of
+from cpplan.packing.search.niche_state import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
+from cpplan.packing.search.niche_state_kernel import (
+    blame,
+    blame_corner,
+    clear,
+    evenness,
+    is_blamed,
+    lift,
+    mix,
+    put,
+    ways_of,
+)
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 from cpplan.runtime.loop_compiler import compiled_loop
 
@@ -24,8 +34,8 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     """Write the ways of the corner that has the fewest, by weight, as the next level's.
 
     Looks between two sections. Returns how many ways there are; 0 if some corner has none, or a
-    component is known to fail; -1 if nothing is left to place. ``Fill.counter[FAILS]`` is a section
-    of what fails.
+    component is known to fail; -1 if nothing is left to place. ``Fill.conflict`` has the sections
+    to blame for a failure.
     """
     level = fill.counter[LEVELS]
     at = fill.counter[WAYS]
@@ -49,7 +59,8 @@ def _choose(shape, fill, limit, highest, rank, first, last):
             continue
         other ^= mix(np.uint64(stop))
         if _known_to_fail(fill, one, other):
-            fill.counter[FAILS] = start
+            clear(fill.conflict)
+            blame(fill.conflict, start, stop)
             return 0
         begin = start
         while begin < stop:
@@ -78,7 +89,11 @@ def _choose(shape, fill, limit, highest, rank, first, last):
                         if counted[right] == 0:
                             counted[2] = -1
                             fill.weight[section] += 1
-                            fill.counter[FAILS] = section
+                            clear(fill.conflict)
+                            blamed, on_right = fill.conflict, right == 1
+                            blame_corner(
+                                shape, fill, limit, begin, end, on_right, start, stop, blamed
+                            )
                             return 0
                     score = (counted[right] - 1) / fill.weight[section]
                     if score < best_score:
@@ -95,14 +110,26 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     fill.keys[level, 0], fill.keys[level, 1] = best_one, best_other
     count = ways_of(shape, fill, limit, highest, best_begin, best_end, best_right, at)
     fill.section[level] = best
-    # The first ranked first, and waste last.
+    clear(fill.blamed[level])
+    blamed, on_right = fill.blamed[level], best_right
+    blame_corner(shape, fill, limit, best_begin, best_end, on_right, best_from, best_to, blamed)
+    # In a full section, what levels with its neighbours first; then by rank, and waste last.
+    full = limit == fill.floor[best] + fill.left[best]
+    for k in range(count):
+        row = fill.ways[at + k]
+        if row != WASTE:
+            signs = evenness(shape, fill, row, best_from, best_to) if full else 0
+            fill.promise[row] = signs * len(rank) - rank[row]
     for k in range(1, count):
         row = fill.ways[at + k]
         j = k
         while (
             j > 0
             and row != WASTE
-            and (fill.ways[at + j - 1] == WASTE or rank[fill.ways[at + j - 1]] > rank[row])
+            and (
+                fill.ways[at + j - 1] == WASTE
+                or fill.promise[fill.ways[at + j - 1]] < fill.promise[row]
+            )
         ):
             fill.ways[at + j] = fill.ways[at + j - 1]
             j -= 1
@@ -128,6 +155,15 @@ def _take_back(shape, fill):
 
 
 @compiled_loop
+def _touches(shape, fill, level):
+    """True if what a level decided lies in a section to blame."""
+    row = fill.ways[fill.next_way[level] - 1]
+    if row == WASTE:
+        return is_blamed(fill.conflict, fill.section[level], fill.section[level] + 1)
+    return is_blamed(fill.conflict, shape.lower[row], shape.upper[row])
+
+
+@compiled_loop
 def _may_fit(fill, limit, highest):
     for section in range(len(fill.left)):
         if fill.left[section] > limit:
@@ -146,7 +182,7 @@ def explore(shape, fill, limit, highest, rank, nodes):
     """
     counter = fill.counter
     last = counter[NODES] + nodes
-    count, sections = len(fill.offset), len(fill.floor)
+    count, sections, words = len(fill.offset), len(fill.floor), len(fill.conflict)
     # Later, ways out of corners see to it that the rest fits.
     if counter[NODES] == 0 and not _may_fit(fill, limit, highest):
         return EXHAUSTED
@@ -170,7 +206,7 @@ def explore(shape, fill, limit, highest, rank, nodes):
                 first, end = fill.begin[back], fill.end[back]
             found = _choose(shape, fill, limit, highest, rank, first, end)
         if found == 0:
-            # Only decisions in the component that fails are to blame.
+            # Only decisions in sections to blame can be.
             while True:
                 if level == 0:
                     return EXHAUSTED
@@ -178,9 +214,14 @@ def explore(shape, fill, limit, highest, rank, nodes):
                 counter[LEVELS] = level + 1
                 _take_back(shape, fill)
                 counter[LEVELS] = level
-                if fill.begin[level] <= counter[FAILS] < fill.end[level]:
+                if _touches(shape, fill, level):
+                    blamed = fill.blamed[level]
+                    for word in range(words):
+                        blamed[word] |= fill.conflict[word]
                     if fill.next_way[level] < counter[WAYS]:
                         break
+                    for word in range(words):
+                        fill.conflict[word] = blamed[word]
                     fill.weight[fill.section[level]] += 0.1
                     at = fill.keys[level, 0] % np.uint64(len(fill.failed))
                     fill.failed[at, 0] = fill.keys[level, 0]

@@ -12,12 +12,15 @@ Saïs, 2004, weigh constraints so). Every packing pushed down is reached in exac
 What keeps the tree small:
 
 * a corner without a way out fails at once, wherever it is;
-* where no unplaced buffer is live across a boundary, the sides are independent: each fails alone,
-  and only decisions in the part that fails are taken back;
+* what fails names the sections it depends on, and goes back to the last decision in any of them,
+  not to the last one made (conflict-directed backjumping, Prosser 1993);
+* where no unplaced buffer is live across a boundary, the sides are independent: each fails alone;
 * a part that has failed is remembered by its floors and by what is left to place there;
 * of equal buffers, the earlier row lies lower.
 
-Where little is to spare, few corners have two ways; where much is, ``canonical_search`` is quicker.
+In a full section, the first way is what ends level with the floor beside it: edges rarely line up
+by chance. Where little is to spare, few corners have two ways; where much is, ``canonical_search``
+is quicker.
 """
 
 from __future__ import annotations
@@ -108,6 +111,8 @@ class NicheSearch(Rounds[_Attempt]):
         )
         self._ties = TieOrders(problem, seed)
         self._shape = make_shape(problem, self._unit)
+        live = problem.live_bytes()
+        self._full = bool(live.min() == live.max())
         self._known: dict[int, Fill] = {}
 
     def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
@@ -133,12 +138,16 @@ class NicheSearch(Rounds[_Attempt]):
         """
         nodes, turn = _FIRST_NODES, 0
         while True:
-            for share in _SHARES:
+            for share in self._shares():
                 for word in WORDS:
                     limit = self._limit(share)
                     if limit is not None:
                         yield self._attempt_at(limit, word, nodes, perturbed=turn >= _LEARNED_TURNS)
             nodes, turn = 2 * nodes, turn + 1
+
+    def _shares(self) -> tuple[float, ...]:
+        """Where nothing is to spare, nothing above the live bytes is any easier to find."""
+        return _SHARES[:1] if self._full else _SHARES
 
     def _attempt_at(self, limit: int, word: str, nodes: int, *, perturbed: bool) -> _Attempt:
         if limit not in self._known:

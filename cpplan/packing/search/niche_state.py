@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cpplan.model.problem import Ints, Problem
 
 # Entries of ``Fill.counter``.
-LEVELS, NODES, PLACED, WAYS, CHANGES, FAILS = 0, 1, 2, 3, 4, 5
+LEVELS, NODES, PLACED, WAYS, CHANGES = 0, 1, 2, 3, 4
 # A way out of a corner: nothing lies there.
 WASTE = -1
 # Parts that have failed; a newer one takes the place of an older one.
@@ -40,6 +40,9 @@ class Shape(NamedTuple):
 class Fill(NamedTuple):
     """State of the search; ``ways[first_way[l] : first_way[l + 1]]`` are those of level l.
 
+    ``blamed`` holds for each level, ``conflict`` for what has just failed, a set of sections: bits.
+    Whatever touches none of them is not to blame. ``promise`` orders the ways of one corner.
+
     ``counted`` holds for the niche that begins in a section how many ways its corners have, and how
     many changes of floors there had been then; ``changed``, after how many each floor last changed.
     """
@@ -62,6 +65,9 @@ class Fill(NamedTuple):
     failed: NDArray[np.uint64]
     changed: Ints
     counted: Ints
+    promise: Ints
+    blamed: NDArray[np.uint64]
+    conflict: NDArray[np.uint64]
     counter: Ints
 
 
@@ -93,7 +99,7 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
     # Live across the boundary before section b: lower < b < upper.
     np.add.at(crossing, shape.lower + 1, 1)
     np.add.at(crossing, shape.upper, -1)
-    levels = count + _LEVELS * sections
+    levels, words = count + _LEVELS * sections, -(-sections // 64)
     return Fill(
         floor=np.zeros(sections, np.int64),
         left=np.cumsum(left)[:-1],
@@ -113,13 +119,17 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
         failed=np.zeros((_REMEMBERED, 2), np.uint64) if known is None else known.failed,
         changed=np.zeros(sections, np.int64),
         counted=np.full((sections, 3), -1, np.int64),
-        counter=np.zeros(FAILS + 1, np.int64),
+        promise=np.zeros(count, np.int64),
+        blamed=np.zeros((levels, words), np.uint64),
+        conflict=np.zeros(words, np.uint64),
+        counter=np.zeros(CHANGES + 1, np.int64),
     )
 
 
 def with_more_room(fill: Fill) -> Fill:
     """The same with twice the room for decisions and their ways."""
-    columns = ("section", "begin", "end", "raised", "first_way", "next_way", "ways", "keys")
+    levels = ("section", "begin", "end", "raised", "first_way", "next_way", "keys", "blamed")
+    columns = (*levels, "ways")
     return fill._replace(**{name: np.concatenate([getattr(fill, name)] * 2) for name in columns})
 
 

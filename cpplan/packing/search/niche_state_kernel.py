@@ -58,6 +58,25 @@ def is_open(shape, fill, row):
 
 
 @compiled_loop
+def evenness(shape, fill, row, first, last):
+    """Sides of a buffer laid on the floor that lie at a wall, and those that end level with it.
+
+    Two edges in one line are rare by chance, and common where one was cut: a sign that a buffer
+    belongs there.
+    """
+    lower, upper = shape.lower[row], shape.upper[row]
+    floor, signs = fill.floor[lower], 0
+    top = floor + shape.size[row]
+    if lower > first:
+        beside = fill.floor[lower - 1]
+        signs += 2 if beside == top else 1 if beside > floor else 0
+    if upper < last:
+        beside = fill.floor[upper]
+        signs += 2 if beside == top else 1 if beside > floor else 0
+    return signs
+
+
+@compiled_loop
 def ways_of(shape, fill, limit, highest, begin, end, right, at):
     """Write the ways to fill a corner of a niche from ``at`` on; how many there are.
 
@@ -102,3 +121,52 @@ def ways_of(shape, fill, limit, highest, begin, end, right, at):
             fill.raised[fill.counter[LEVELS]] = level
             count += 1
     return count
+
+
+@compiled_loop
+def clear(sections):
+    for word in range(len(sections)):
+        sections[word] = np.uint64(0)
+
+
+@compiled_loop
+def blame(sections, first, end):
+    """Add the sections from ``first`` to before ``end`` to a set of them."""
+    for section in range(first, end):
+        sections[section >> 6] |= np.uint64(1) << np.uint64(section & 63)
+
+
+@compiled_loop
+def is_blamed(sections, first, end):
+    """True if any section from ``first`` to before ``end`` is in a set of them."""
+    for section in range(first, end):
+        if sections[section >> 6] >> np.uint64(section & 63) & np.uint64(1):
+            return True
+    return False
+
+
+@compiled_loop
+def blame_corner(shape, fill, limit, begin, end, right, start, stop, sections):
+    """Add what a corner's ways depend on: the sections whose floors and buffers decide them.
+
+    Where nothing is to spare, these are the corner, the neighbour beside it, and the one at the
+    other end if something is too wide; else all of the niche and both neighbours.
+    """
+    section = end - 1 if right else begin
+    if limit - fill.floor[section] - fill.left[section] > 0:
+        blame(sections, max(begin - 1, start), min(end + 1, stop))
+        return
+    if right:
+        blame(sections, end - 1, min(end + 1, stop))
+        for k in range(shape.first_end[end], shape.first_end[end + 1]):
+            row = shape.ending[k]
+            if shape.lower[row] < begin and is_open(shape, fill, row):
+                blame(sections, begin - 1, begin)
+                break
+    else:
+        blame(sections, max(begin - 1, start), begin + 1)
+        for k in range(shape.first_start[begin], shape.first_start[begin + 1]):
+            row = shape.starting[k]
+            if shape.upper[row] > end and is_open(shape, fill, row):
+                blame(sections, end, end + 1)
+                break

@@ -35,6 +35,14 @@ def test_boxes_without_a_hole_hardly_need_search(count, pinwheels):
         assert outcome.peak == height
 
 
+@pytest.mark.parametrize(("seed", "pinwheels"), [(1, 0.0), (0, 0.3)])
+def test_failures_far_away_are_not_to_blame(seed, pinwheels):
+    """A box of 600 needs tens of thousands of nodes: what fails goes back to where it began."""
+    problem, height = planted_height(instances.perfect_packing(600, seed=seed, pinwheels=pinwheels))
+    outcome = solve(NicheSearch, problem, target=height, limit=height, nodes=100_000)
+    assert outcome.peak == height
+
+
 @pytest.mark.slow
 def test_an_instance_that_was_open_is_packed_at_its_live_bytes():
     problem = minimalloc("D")
