@@ -33,7 +33,7 @@ class Answer:
     Raises
     ------
     InputError
-        If the name is empty, or a value is negative or no number; names the buffer.
+        If the name is empty, or a value is negative or not a number; names the buffer.
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""Axes along which an op can run in pieces: which part of each tensor a part of its work accesses.
+"""Axes along which an op can run in pieces, with the parts of tensors that a piece accesses.
 
 An op that can be split has one or more axes of iteration: rows of an image, channels, rows of a
-matrix. A piece of the op covers an interval ``[a, b)`` of an axis. A :class:`Window` says which
-interval of a tensor's own axis belongs to it: what an input must hold, or what is written of an
-output. A convolution of stride ``s``, dilation ``d``, ``k`` taps and ``p`` rows of padding needs
-``[a s - p, (b - 1) s - p + d (k - 1) + 1)``, within the tensor: what lies outside is padding.
+matrix. A piece of the op covers an interval ``[a, b)`` of an axis. A :class:`Window` gives the
+interval of a tensor's own axis that belongs to it: the part of an input that the piece reads, or of
+an output that it writes. A convolution of stride ``s``, dilation ``d``, ``k`` taps and ``p`` rows
+of padding needs ``[a s - p, (b - 1) s - p + d (k - 1) + 1)``, within the tensor: positions outside
+are padding.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class Window:
     axis
         Axis of the tensor's shape.
     stride, offset, size
-        Positions from one step of the op to the next, of the first step, and that one step covers.
+        Distance from one step's first position to the next one's, first position of step 0, and
+        number of positions of one step.
     table
-        Interval ``(start, stop)`` of every step, for what is not regular (resizing). Neither
-        starts nor stops ever decrease.
+        Interval ``(start, stop)`` of every step, if the steps are not regular (resizing). Starts
+        and stops never decrease.
 
     Examples
     --------
@@ -82,12 +84,13 @@ class Axis:
     name
         Unique within the op: ``"rows"``, ``"columns"``, ``"channels"``, ``"terms"`` …
     extent
-        Steps along it; a piece covers some that follow one another.
+        Number of steps along the axis; a piece covers consecutive steps.
     windows
-        What a piece accesses of inputs and outputs, one a tensor. A tensor that is not listed is
-        needed whole by every piece. The windows of an output cover it without overlap.
+        Parts of inputs and outputs that a piece accesses, one window a tensor. A tensor that is not
+        listed is needed whole by every piece. The windows of an output cover it without overlap.
     accumulates
-        True if pieces add up: each adds its part to the whole outputs, which no window lists.
+        True if each piece adds its part of a sum to the whole outputs; no window then lists an
+        output.
 
     Examples
     --------
@@ -123,7 +126,7 @@ class Axis:
 
 
 def _check_integer(what: str, value: object, least: int | None = None) -> None:
-    """Raise if a value is no integer, or a smaller one than it may be."""
+    """Raise if a value is not an integer, or is below its least value."""
     if (
         not isinstance(value, int)
         or isinstance(value, bool)
@@ -139,7 +142,7 @@ def _read_table(here: str, table: object) -> tuple[tuple[int, int], ...]:
     Raises
     ------
     InputError
-        If an entry is no interval, or starts or stops decrease.
+        If an entry is not an interval, or starts or stops decrease.
     """
     entries = tuple_of(object, f"{here}: table", table)
     read: list[tuple[int, int]] = []

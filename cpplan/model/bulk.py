@@ -1,7 +1,7 @@
 """Many plain tensors and ops at once, column by column; graphs may have a hundred thousand.
 
-A column is checked as a whole. What these checks do not cover is left to the classes themselves,
-which say what is wrong.
+Each column is checked as a whole. If a check does not cover a value, the classes themselves check
+it and name the fault.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _TENSOR_KEYS = frozenset({"name", "size", "kind", "alignment", "view_of"})
 _OP_KEYS = frozenset(
     {"name", "kind", "inputs", "outputs", "workspaces", "cost", "in_place", "placements"}
 )
-# Names of an op above which they are looked up in sets: an op may read thousands.
+# Number of an op's names above which they are looked up in sets: an op may read thousands.
 _FEW = 8
 
 
 def plain_tensors(rows: Sequence[Any]) -> list[Tensor] | None:
-    """Tensors with these fields, as JSON has them; ``None`` if one is wrong or needs a closer look.
+    """Tensors with these fields, as in JSON; ``None`` if one is wrong or not plain.
 
-    Plain ones have a size, and no shape, dtype or pools. A base may stand alone, or in a list with
-    its offset.
+    A plain tensor has a size, but no shape, dtype or pools. ``view_of`` is a base alone, or a list
+    of a base and its offset.
 
     Examples
     --------
@@ -58,9 +58,9 @@ view_of=('x', 4), pools=None)
 
 
 def plain_ops(rows: Sequence[Any]) -> list[Op] | None:
-    """Ops with these fields, as JSON has them; ``None`` if one is wrong or needs a closer look.
+    """Ops with these fields, as in JSON; ``None`` if one is wrong or not plain.
 
-    Plain ones have only names, an integer cost and relations. Lists may be tuples.
+    A plain op has only names, an integer cost and relations. Lists may be tuples.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def plain_ops(rows: Sequence[Any]) -> list[Op] | None:
 
 
 def _keys(rows: Sequence[Any]) -> set[str] | None:
-    """The keys of all objects; ``None`` if one is no object."""
+    """The keys of all objects; ``None`` if a row is not an object."""
     return set().union(*rows) if set(map(type, rows)) <= {dict} else None
 
 
 def _views(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, int] | None]] | None:
-    """The column of bases and offsets; ``None`` unless each is such, alone or in a list."""
+    """The column of bases and offsets; ``None`` unless each is a base, alone or with an offset."""
     given = [row["view_of"] for row in rows if "view_of" in row]
     if not set(map(type, given)) <= {str, list, tuple}:
         return None
@@ -166,7 +166,7 @@ def _are_placements(rows: Sequence[Any]) -> bool:
 
 
 def _are_lists(column: Sequence[Any], *item: type) -> bool:
-    """True if all are lists, or tuples, of items of these types."""
+    """True if all values are lists, or tuples, of items of these types."""
     return set(map(type, column)) <= {list, tuple} and (
         set(map(type, chain.from_iterable(column))) <= {*item}
     )
@@ -177,7 +177,7 @@ def column_of(
 ) -> list[Any]:
     """The value of a key in each row, or the default where a row has none.
 
-    ``keys`` are those that any row has.
+    ``keys`` are all keys that occur in some row.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def column_of(
 
 
 def _made(cls: type[_T], count: int, columns: Mapping[str, Sequence[Any]]) -> list[_T]:
-    """Instances of a frozen class with slots; what has no column has its default."""
+    """Instances of a frozen class with slots; fields without a column have their defaults."""
     made: list[_T] = list(map(object.__new__, repeat(cls, count)))
     for name, field in cls.__dataclass_fields__.items():  # type: ignore[attr-defined]
         column = columns.get(name, repeat(field.default, count))

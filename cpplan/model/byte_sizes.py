@@ -36,8 +36,7 @@ def parse_bytes(text: str | int) -> int:
     Raises
     ------
     InputError
-        If the text is no byte count, is negative, is 2**63 or more, or is not a whole number of
-        bytes.
+        If the text is not a byte count, or its value is negative, 2**63 or more, or not whole.
 
     Examples
     --------

@@ -12,8 +12,8 @@ from cpplan.model.errors import InputError
 class CutFlow(NamedTuple):
     """A flow that proves a lower bound on the bytes live while one op runs, in every order.
 
-    Whichever ops have run before, each unit of flow crosses a storage that has then begun and not
-    ended. Names are of ops and storages of the graph; amounts are bytes.
+    For any set of ops that have run before, each unit of flow passes a storage that has begun and
+    not ended. Names are names of ops and storages of the graph; amounts are bytes.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class ForcedAt(NamedTuple):
     Attributes
     ----------
     op
-        Its name.
+        Name of the op.
 
     Examples
     --------
@@ -74,14 +74,15 @@ class RoomPrices(NamedTuple):
     """Prices of room that prove a lower bound on the bytes moved at the plan's order.
 
     Every storage pays for the room that it takes in the fast pool and for the bytes that it moves.
-    What all pay at least, less the price of the pool's capacity, is moved by every plan.
+    The least sum of all payments, less the price of the pool's capacity, bounds the bytes that
+    every plan moves.
 
     Attributes
     ----------
     places
         Prices are in units of ``2**-places`` bytes moved.
     prices
-        ``(op, price)``: of each byte of room while the op runs; 0 for the others.
+        ``(op, price)``: price of each byte of room while the op runs; 0 for ops left out.
 
     Examples
     --------
@@ -108,7 +109,7 @@ def read_moved_certificate(values: object) -> MovedCertificate:
     Raises
     ------
     InputError
-        If the values are no such certificate; names what is wrong.
+        If the values are not such a certificate; names the fault.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def read_certificate(values: object) -> Certificate:
     Raises
     ------
     InputError
-        If the values are no certificate; names what is wrong.
+        If the values are not a certificate; names the fault.
 
     Examples
     --------

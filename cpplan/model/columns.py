@@ -1,7 +1,8 @@
 """Columns of a graph: its tensors and the accesses of its ops as arrays of numbers.
 
-A graph may have a hundred thousand ops. What asks the same of all of them asks the columns, which
-are made once, each on first use; tensors and ops are numbered as the graph lists them.
+A graph may have a hundred thousand ops: code that needs the same value of all of them reads it from
+the columns. Each column is made once, on first use; tensors and ops are numbered in the order in
+which the graph lists them.
 """
 
 from __future__ import annotations
@@ -123,9 +124,9 @@ class GraphColumns:
 
     @cached_property
     def base(self) -> tuple[Ints, Ints]:
-        """Base of every tensor that is a view, or -1, and its byte offset there.
+        """Base of every tensor, -1 if it is no view, and its byte offset in the base.
 
-        Raises ``KeyError`` at an unknown one.
+        Raises ``KeyError`` at an unknown base.
         """
         given = [*map(attrgetter("view_of"), self._graph.tensors)]
         bases, offsets = np.full(len(given), -1, np.int64), np.zeros(len(given), np.int64)
@@ -137,25 +138,25 @@ class GraphColumns:
 
     @cached_property
     def acyclic(self) -> bool:
-        """True if no tensor is a view of itself, of whatever bases in between."""
+        """True if no tensor is a view of itself, directly or by way of other bases."""
         bases, _ = self.base
         last, _ = follow(np.where(bases < 0, np.arange(len(bases)), bases))
         return bool((bases[last] < 0).all())
 
     @cached_property
     def storage(self) -> NDArray[np.bool_]:
-        """Mask of the tensors that lie in no other (:meth:`Graph.is_storage`)."""
+        """Mask of the tensors that lie in no other tensor (:meth:`Graph.is_storage`)."""
         mask: NDArray[np.bool_] = self.root == np.arange(len(self.names))
         return mask
 
     @property
     def root(self) -> Ints:
-        """The tensor in whose storage each lies."""
+        """For each tensor, the tensor whose storage it lies in."""
         return self.places[0]
 
     @cached_property
     def places(self) -> tuple[Ints, Ints]:
-        """The tensor in whose storage each lies, and its byte offset there (:attr:`Graph.root`)."""
+        """Storage of every tensor, and its byte offset there (:attr:`Graph.root`)."""
         bases, offsets = self.base
         alone = bases < 0
         if not alone.all():
@@ -166,7 +167,7 @@ class GraphColumns:
 
     @cached_property
     def read(self) -> Lists:
-        """Tensors that every op reads, each once; raises ``KeyError`` at an unknown one."""
+        """Tensors that every op reads, each once; raises ``KeyError`` at an unknown tensor."""
         inputs = [*map(attrgetter("inputs"), self._graph.ops)]
         every = self._lists(inputs)
         several = np.repeat(every.count > 1, every.count)
@@ -194,7 +195,7 @@ class GraphColumns:
 
     @cached_property
     def in_place(self) -> tuple[Ints, Ints, Ints]:
-        """Op, output and input of every pair that may be in place, as three columns."""
+        """Op, output and input of every in-place pair, as three columns."""
         given = [*map(attrgetter("in_place"), self._graph.ops)]
         ops = [k for k, pairs in enumerate(given) if pairs]
         pairs = [given[k] for k in ops]
@@ -215,15 +216,15 @@ class GraphColumns:
 
     @cached_property
     def ordered(self) -> bool:
-        """True if data alone decide which ops wait for one another."""
+        """True if ops wait for one another only because of data."""
         ops = self._graph.ops
         in_sequence = any(sequence is not None for sequence in map(attrgetter("sequence"), ops))
         return not in_sequence and not any(map(attrgetter("after"), ops))
 
     def runs_in(self, order: Sequence[int]) -> bool:
-        """True if this is an order of all ops, each once, in which each runs after those it reads.
+        """True if this order has each op once, after the ops whose results it reads.
 
-        False also where more than data decides (:attr:`ordered`).
+        False as well if ops also wait for other reasons than data (not :attr:`ordered`).
         """
         many = len(self._graph.ops)
         if len(order) != many or not self.ordered:
@@ -233,7 +234,7 @@ class GraphColumns:
             return False
         position = np.full(many + 1, -1, np.int64)
         position[ops] = np.arange(many)
-        # The last one is that of tensors that no op makes.
+        # The last entry is for tensors that no op makes.
         before = position[self.maker[self.read.item]]
         before[self.maker[self.read.item] < 0] = -1
         here = position[:many]
@@ -254,8 +255,8 @@ class GraphColumns:
 def follow(next_of: Ints, step: Ints | None = None) -> tuple[Ints, Ints]:
     """The end of each chain of links, and the sum of the steps to there; O(n log n).
 
-    Ends link to themselves and have a step of 0. In a cycle, where there is none, any number of the
-    cycle takes its place.
+    An end links to itself and has a step of 0. A cycle has no end: the result is some number of the
+    cycle.
 
     Examples
     --------
@@ -263,7 +264,7 @@ def follow(next_of: Ints, step: Ints | None = None) -> tuple[Ints, Ints]:
     (array([0, 0, 0]), array([ 0,  4, 12]))
     """
     end, sums = next_of, np.zeros_like(next_of) if step is None else step
-    # Each turn doubles the links that are followed.
+    # Each turn doubles the number of links followed.
     for _ in range(len(next_of).bit_length()):
         further = end[end]
         if (further == end).all():

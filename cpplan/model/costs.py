@@ -9,7 +9,7 @@ from collections.abc import Iterable
 def sum_costs(costs: Iterable[int | float]) -> int | float:
     """Sum of costs, exact for integers, else the float nearest to the exact sum.
 
-    So two orders of the same ops cost the same, and the cost of every op once is one number.
+    So two orders of the same ops have the same cost, to the last bit.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Duals of a linear program over storages retained at cuts, as a certificate that a plan carries.
 
-The program is that of :mod:`formulations.retained_at_cuts`: each row is cited by the name of its
-rule and by its indices, and the checker derives it again from the graph. Rows that are added up
-with non-negative multipliers bound the cost of every schedule, whatever the multipliers.
+The linear program is the one of :mod:`formulations.retained_at_cuts`: each row is cited by the name
+of its rule and by its indices, and the checker derives it again from the graph. The sum of rows
+with any non-negative multipliers bounds the cost of every schedule.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cpplan.model.errors import InputError
 
-# Rules of rows, and what their indices count: intervals between cuts (j), ops (v), storages (s).
+# Rule of a row -> its indices: an interval between cuts (j), an op (v) or a storage (s).
 RULES: Mapping[str, str] = {
     "stays done": "jv",
     "waits": "jvv",
@@ -33,8 +33,8 @@ RULES: Mapping[str, str] = {
     "held": "j",
     "between": "jv",
 }
-# A certificate has at most so many rows, terms in them, and columns that these are of; so many
-# digits of a number and binary places; and bits of a unit of costs, which may be a tiny fraction.
+# Largest certificate: rows, terms of all rows, and columns of the terms; digits of a number, and
+# binary places; bits of the unit of costs, which may be a tiny fraction.
 MOST_ROWS, MOST_TERMS, MOST_COLUMNS = 1 << 20, 1 << 24, 1 << 21
 MOST_DIGITS, MOST_PLACES, MOST_BITS = 80, 128, 2200
 _KEYS = ("kind", "cuts", "given_order", "cost_unit", "places", "ops", "storages", "rows")
@@ -46,11 +46,12 @@ class DualRow(NamedTuple):
     Attributes
     ----------
     rule
-        Its kind, a key of ``RULES``.
+        Rule that the row follows, a key of ``RULES``.
     indices
-        As the rule says: intervals by number, ops and storages as positions in the certificate's.
+        Indices that the rule asks for: intervals by number; ops and storages by their positions in
+        the certificate's ``ops`` and ``storages``.
     multiplier
-        Positive.
+        Its multiplier, positive.
     """
 
     rule: str
@@ -59,14 +60,14 @@ class DualRow(NamedTuple):
 
 
 class CutDuals(NamedTuple):
-    """Multipliers of rows that prove a bound on the cost of every schedule, or that none fits.
+    """Multipliers of rows that prove a bound on every schedule's cost, or that no schedule fits.
 
     Attributes
     ----------
     cuts
         Ops whose first runs divide a schedule into intervals, in order.
     given_order
-        True if only schedules count whose first runs come in the order of the plan.
+        True if the proof covers only schedules whose first runs come in the plan's order.
     cost_unit
         Numerator and denominator of the cost that counts as 1; costs of ops are rounded down.
     places
@@ -114,14 +115,14 @@ def read_cut_duals(values: object, field: str) -> CutDuals:
     Parameters
     ----------
     values
-        As read from JSON.
+        Values read from JSON.
     field
         Name of the plan's field, for messages.
 
     Raises
     ------
     InputError
-        If the values are no such certificate; names what is wrong.
+        If the values are not such a certificate; names the fault.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def _read_rows(rows: object, most: Mapping[str, int], here: str) -> Iterator[Dua
 
 
 def _numbers(text: object) -> tuple[int, ...]:
-    """The numbers of a row, or nothing if it is none."""
+    """The numbers of a row, or an empty tuple if the text is not a row."""
     parts = text.split(" ", 5) if isinstance(text, str) and text.isascii() else []
     if not all(part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
         return ()

@@ -1,8 +1,8 @@
 """Dependencies between the ops of a graph, and the reason for each.
 
-An op waits for the ops whose results it reads (``data``), for those its ``after`` names
-(``control``), and for the one listed before it in its ``sequence``. Control and sequence edges
-carry no bytes; an order must respect all three kinds.
+An op waits for the ops whose results it reads (``data``), for the ops that its ``after`` names
+(``control``), and for the op listed before it in its ``sequence``. Control and sequence edges carry
+no bytes; an order must respect all three kinds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Link = Literal["data", "control", "sequence"]
 def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
     """Positions of the ops that each op waits for. O(ops + tensors + control edges).
 
-    Data first, in argument order, then control as listed, then sequence; each op once.
+    Data edges come first, in argument order, then control edges as listed, then the sequence's;
+    each op is listed once.
     """
     if graph.columns.ordered:
         return _makers_read(graph)
@@ -68,7 +69,7 @@ def _makers_read(graph: Graph) -> tuple[tuple[int, ...], ...]:
 def link(graph: Graph, before: int, after: int) -> Link:
     """Reason why op number ``after`` waits for ``before``, one of its predecessors.
 
-    It is the first of data, control and sequence that applies.
+    The result is the first of data, control and sequence that applies.
 
     Examples
     --------
@@ -106,8 +107,8 @@ def check_acyclic(graph: Graph) -> None:
     Raises
     ------
     InputError
-        Lists the ops of a cycle, each with the reason why it waits for the one before, unless it
-        reads a result of that.
+        Lists the ops of a cycle, each with the reason why it waits for the op before, unless the
+        reason is data.
 
     Examples
     --------

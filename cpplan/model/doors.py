@@ -1,8 +1,8 @@
-"""Table of methods of data whose work is done by functions of modules above it.
+"""Table of the data's methods that call functions of rooms above this one.
 
-Graphs, programs and plans are data; functions of modules above read, write, bind and explain them.
+Graphs, programs and plans are data; functions of rooms above read, write, bind and explain them.
 The few methods that users call on the data itself are listed here, each with the name of its
-function, which is imported at the first call. No other module names rooms above its own.
+function, which is imported at the first call. No other module names a room above its own.
 """
 
 from __future__ import annotations

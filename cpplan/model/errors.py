@@ -12,7 +12,7 @@ from cpplan.model.printable import MESSAGE, printable
 
 
 class CpplanError(Exception):
-    """Base class of all foreseen failures; its text is one line, whatever names it holds."""
+    """Base class of all foreseen failures; its text is one line, even if names hold line ends."""
 
     exit_code = 2
 

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph", "Op", "Placement", "Tensor"]
 
-# Sums of a million such numbers are still finite.
+# Largest cost of an op: sums of a million such numbers are still finite.
 _MOST_COST = 1e300
 _NAMES = frozenset({str})
-# Pairs in place above which they are looked up in sets.
+# Number of in-place pairs above which they are looked up in sets.
 _MANY_PAIRS = 8
 
 
@@ -61,17 +61,17 @@ class Op:
         True if running it again gives the same values.
     in_place
         ``(output, input)`` pairs of equal size: the kernel may write this output over that input,
-        since it reads each byte before it writes the one in its place. An input that bears two
-        names here may be read under both.
+        since it reads each byte before it writes the byte at the same address. If pairs name an
+        input's bytes under two names, the op may read them under both.
     placements
-        Copies that the op makes, which placing one tensor within the other saves (see
+        Copies that the op makes, and that are saved if one tensor lies within the other (see
         :class:`Placement`).
     bodies
         Graphs that run inside the op's step, one after another: the body of a call or a loop, the
         branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
-        body that bears the name of one of the op's tensors is that tensor; any other has storage of
-        its own for as long as the body runs. So has an output, but only from where it is written to
-        the body's end: what a loop carries is then copied into the body's inputs.
+        body with the name of one of the op's tensors is that tensor; any other input has storage of
+        its own for as long as the body runs. An output likewise, but only from the step that writes
+        it to the body's end: the values that a loop carries are then copied into the body's inputs.
     after
         Names of ops that must have run before: control dependencies, which carry no bytes.
     sequence
@@ -186,21 +186,20 @@ class Op:
 class Graph:
     """Tensors and the ops between them; ``ops`` are listed in the order the source gives.
 
-    Sizes that depend on variables are those at the bounds in ``symbols``; tensors of symbolic shape
-    get these sizes when the graph is made (see ``cpplan.model.symbols``). ``answers`` are those of
-    other planners for this graph in its listed order, for ``cpplan.compare``. ``resizable`` names
-    the tensors, in a graph made from a symbolic one, that may
-    have another size elsewhere: they are never :attr:`empty`, so that the same storages serve all
-    sizes.
+    Sizes that depend on variables are the sizes at the bounds in ``symbols``; tensors of symbolic
+    shape get them when the graph is made (see ``cpplan.model.symbols``). ``answers`` are other
+    planners' answers for this graph in its listed order, for ``cpplan.compare``. In a graph made
+    from a symbolic one, ``resizable`` names the tensors that may have another size at other values:
+    they are never :attr:`empty`, so that the same storages serve all sizes.
 
-    A tensor of zero bytes occupies nothing, keeps nothing alive and shares nothing: a view of zero
-    bytes lies in no other tensor's storage, but in an empty one of its own.
+    A tensor of zero bytes keeps no storage alive and shares no bytes: a view of zero bytes does not
+    lie in its base's storage, but in an empty storage of its own.
 
     Raises
     ------
     InputError
         If names clash, an op names an unknown tensor or op, a tensor has two producers or none, a
-        view leaves its base, the ops form a cycle (which is spelled out), or a variable has no
+        view leaves its base, the ops form a cycle (the message lists it), or a variable has no
         bounds.
 
     Examples
@@ -269,12 +268,12 @@ class Graph:
         return frozenset(t.name for t in self.tensors if t.nbytes == 0 and t.name not in sized)
 
     def is_storage(self, name: str) -> bool:
-        """True if a tensor lies in no other: it is no view, or it is empty."""
+        """True if a tensor lies in no other tensor: it is no view, or it is empty."""
         return self.tensor[name].view_of is None or name in self.empty
 
     @cached_property
     def root(self) -> dict[str, tuple[str, int]]:
-        """Tensor -> the tensor whose storage it lies in, and the byte offset there.
+        """Tensor -> the tensor whose storage it lies in, and its byte offset in that storage.
 
         An empty view is a storage of its own.
         """
@@ -301,7 +300,7 @@ class Graph:
         """Tensor -> itself or the nearest of its bases that has bytes of its own.
 
         A tensor has bytes of its own if an op writes it, if it is no view, or if it is empty.
-        O(tensors), however long chains of views are.
+        O(tensors), also for long chains of views.
         """
         written = {name for op in self.ops for name in op.outputs + op.workspaces}
         empty = self.empty
@@ -335,8 +334,8 @@ class Graph:
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the ops that each op waits for, each once.
 
-        First those whose results it reads, in argument order, then those in its ``after``, then the
-        one before it in its ``sequence``.
+        First come the ops whose results it reads, in argument order, then the ops in its ``after``,
+        then the op before it in its ``sequence``.
         """
         return find_predecessors(self)
 
@@ -350,19 +349,19 @@ class Graph:
     def at(self, values: Mapping[str, int] | None = None, /, **named: int) -> Graph:
         """The graph at some values of its variables (see ``cpplan.model.symbols``).
 
-        Values are given by keyword, or in a mapping if a name is no identifier.
+        Values are given by keyword, or in a mapping for names that are not identifiers.
 
         Raises
         ------
         InputError
-            If a variable has no value, or one out of its bounds.
+            If a variable has no value, or a value out of its bounds.
         """
         found: Graph = open_door("Graph.at")(self, {**(values or {}), **named})
         return found
 
 
 def _is_among(name: object, names: frozenset[str]) -> bool:
-    """True if a value, of whatever type, is one of these names."""
+    """True if a value of any type is one of these names."""
     return isinstance(name, str) and name in names
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_unique(what: str, names: Iterable[str]) -> None:
-    """Raise if two have the same name; ``what`` says in the message what they are."""
+    """Raise if two items have the same name; ``what`` names the items in the message."""
     names = tuple(names)
     if len(set(names)) == len(names):
         return
@@ -167,7 +167,7 @@ def check_views(graph: Graph) -> None:
 
 
 def _refuse_view(graph: Graph) -> None:
-    """Raise at the first cycle of views, or else the first view that lies wrong."""
+    """Raise at the first cycle of views, or else at the first view at a wrong offset."""
     rooted: set[str] = set()
     views = [graph.tensors[k] for k in graph.columns.views.tolist()]
     for tensor in views:
@@ -208,9 +208,9 @@ def _a(noun: str) -> str:
 def check_axes(graph: Graph) -> None:
     """Raise if an axis of an op contradicts the shapes of its tensors.
 
-    Every window names a tensor of the op that has a shape with this axis and whole bytes an
-    element; the windows of an output cover it without overlap, or the axis accumulates and lists
-    none. O(windows).
+    Every window names a tensor of the op; the tensor's shape has the window's axis, and its
+    elements have whole bytes. The windows of an output cover it without overlap; if the axis
+    accumulates, no window names an output. O(windows).
     """
     if not any(map(attrgetter("axes"), graph.ops)):
         return
@@ -238,7 +238,7 @@ def check_axes(graph: Graph) -> None:
 
 
 def _check_covers(graph: Graph, here: str, axis: Axis, window: Window) -> None:
-    """Raise if the steps of an axis do not write each position of an output just once."""
+    """Raise unless the steps of an axis write each position of an output exactly once."""
     shape = graph.tensor[window.tensor].shape
     assert shape is not None
     extent, reached = shape[window.axis], 0

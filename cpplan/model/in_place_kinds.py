@@ -20,17 +20,17 @@ def with_in_place(graph: Graph, kinds: Mapping[str, bool]) -> Graph:
     Parameters
     ----------
     kinds
-        Kind of op -> True if its kernels may write over their inputs. Each op of such a kind gets a
-        pair for every input with as many bytes as an output, at any size; an op of a kind that is
-        False gets none. Kinds left out keep their pairs. The caller vouches that the kernels read
-        each byte before they write the one in its place.
+        Kind of op -> True if its kernels may write over their inputs. True: each op of the kind
+        gets a pair for every input that has as many bytes as an output, at all sizes. False: ops of
+        the kind get no pairs. Ops of other kinds keep their pairs. The caller vouches that the
+        kernels read each byte before they write the byte at the same address.
 
-    Constants get no pair, nor do empty tensors, outputs that are views, and ops with bodies.
+    Constants, empty tensors, outputs that are views, and ops with bodies get no pairs.
 
     Raises
     ------
     InputError
-        If a kind is no kind of an op of the graph, or its value is neither true nor false.
+        If no op of the graph has such a kind, or its value is not a bool.
 
     Examples
     --------

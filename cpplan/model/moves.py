@@ -20,15 +20,15 @@ class Move(NamedTuple):
     ----------
     kind
         ``spill``: a copy from the fast pool to the slow one; ``reload``: a copy back. ``wait``: the
-        step at which a copy must have ended that ops run beside; one that nothing waits for ends at
-        its own step. ``read``, ``write``: an op reads the tensor where it lies in the slow pool, or
-        writes it there first.
+        step by which a copy must have ended, if ops run beside it; a copy without a wait ends at
+        its own step. ``read``, ``write``: an op reads the tensor in the slow pool, or is the first
+        to write it, there.
     name
         Entry of the plan's order: the spill, reload or wait itself, or the op that reads or writes.
     tensor
-        The tensor whose storage it is.
+        The tensor whose storage moves.
     size
-        Bytes moved; 0 of a wait, and where an op only passes a view on.
+        Bytes moved; 0 for a wait, and if an op only passes a view on.
     source, target
         Names of the pools that the bytes leave and enter.
 
@@ -111,14 +111,14 @@ def count_moved(moves: Sequence[Move]) -> int:
 def move_cycles(kind: MoveKind, size: int, slow: Pool) -> int:
     """Cycles that a move takes, rounded up: the latency and the bytes at the slow pool's bandwidth.
 
-    The fast pool and the ops keep up with the slow one, so that its figures alone count.
+    Only the slow pool's figures count: the fast pool and the ops are assumed to keep up with it.
 
     Parameters
     ----------
     kind
         Spills and writes write to the slow pool; reloads and reads read from it.
     size
-        Bytes moved; none take no time.
+        Bytes moved; 0 bytes take no time.
     slow
         The slow pool.
 

@@ -18,7 +18,7 @@ def check_name(what: str, name: object, *, empty: bool = False) -> None:
     Raises
     ------
     InputError
-        Says what the name belongs to.
+        If so; names the owner of the name.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def check_name(what: str, name: object, *, empty: bool = False) -> None:
 
 
 def check_names(what: str, names: Iterable[str]) -> None:
-    """:func:`check_name` for many, at once where all are right.
+    """:func:`check_name` for many names, in one pass if all are valid.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def check_names(what: str, names: Iterable[str]) -> None:
 
 
 def check_key(key: str, known: Iterable[str]) -> None:
-    """Refuse a key that is not known, with those that are spelt like it, or else all.
+    """Refuse an unknown key; the message lists similar known keys, or else all.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def check_key(key: str, known: Iterable[str]) -> None:
 
 
 def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
-    """``values`` as a tuple of instances of ``kind``; a string is no sequence of names.
+    """``values`` as a tuple of instances of ``kind``; a string does not count as a sequence.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
 
 
 def name_of_file(path: str | PathLike[str]) -> str:
-    """Name of a file without its suffix; bytes of it that are no Unicode become ``?``.
+    """Name of a file without its suffix; bytes that are not valid Unicode become ``?``.
 
     Examples
     --------

@@ -21,7 +21,7 @@ class Pieces:
     axes
         Names of the axes that are cut: one makes bands, two make tiles.
     cuts
-        For each of these axes the interior positions of its cuts, ascending, at least one.
+        For each of these axes, the interior positions at which it is cut, ascending; at least one.
 
     Raises
     ------

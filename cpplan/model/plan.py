@@ -51,10 +51,10 @@ class Progress(NamedTuple):
 class Relation(NamedTuple):
     """Two tensors that share bytes by choice.
 
-    ``in place``: the op that writes ``tensor`` writes it over ``other``, which it is the last to
-    read. ``placement``: ``tensor`` lies at byte ``offset`` of ``other``, so that an op need not
-    copy the one to or from the other. Where ops run again, ``tensor~1`` is the tensor as it lies in
-    buffer ``storage~1``, the second copy of its storage, and so on.
+    ``in place``: the op that writes ``tensor`` is the last to read ``other`` and writes over it.
+    ``placement``: ``tensor`` lies at byte ``offset`` of ``other``, so that an op need not copy the
+    one to or from the other. If ops run again, ``tensor~1`` is the tensor in buffer ``storage~1``,
+    the second copy of its storage, and so on.
     """
 
     kind: RelationKind
@@ -73,16 +73,16 @@ class Plan:
         Name of the model or file planned.
     status
         ``optimal``: peak equals the bound. ``feasible``: a plan, not proved smallest.
-        ``infeasible``: proved not to fit the capacity. ``unknown``: no plan within the capacity
-        was found, and none was ruled out.
+        ``infeasible``: proved not to fit the capacity. ``unknown``: no plan within the capacity was
+        found, but one may exist.
     buffers
-        Names, one a buffer.
+        Name of each buffer.
     size, lower, upper
         Bytes and lifespans ``[lower, upper)`` in steps, shape ``(n,)``.
     offset
         Byte addresses, shape ``(n,)``, or ``None`` if there is no plan.
     gaps
-        Row -> the gaps in that buffer's lifespan, for a problem that has some.
+        Row -> the gaps in that buffer's lifespan, if the problem has gaps.
     pools
         The memory regions, in order of preference.
     pool
@@ -90,80 +90,80 @@ class Plan:
     peak
         ``max(offset + size)`` in bytes, or ``None``; with several pools the sum over them.
     lower_bound
-        No plan has a smaller peak.
+        Proved bound: no plan has a smaller peak.
     objective
         Quantity minimised if there are several pools: the ``total`` of their peaks; the use of
         less preferred pools (``preference``: see ``objective_value``); or the ``cost`` of bytes and
         accesses.
     objective_value, objective_bound
-        Its value and a proved lower bound, compared as tuples: ``(total,)``; ``(cost,)``; or, for
-        ``preference``, the peaks from the last pool to the second, misplaced bytes (the size of
-        each buffer times the pools that it prefers to its own), and the peak of the first pool.
-        Empty with one pool.
+        Value of the objective and a proved lower bound, compared as tuples: ``(total,)``;
+        ``(cost,)``; or, for ``preference``, the peaks from the last pool to the second, misplaced
+        bytes (the size of each buffer times the number of pools that it prefers to its own), and
+        the peak of the first pool. Empty with one pool.
     capacity
-        The limit asked for, if any.
+        The limit that the peak had to meet, if any.
     scope
-        Orders that the bound covers: ``"given order"`` or ``"every order"`` (which begins and ends
-        as ``first`` and ``last`` say); or ``"every splitting"``: every order and all pieces.
+        Plans that the bound covers: ``"given order"``; ``"every order"`` that begins with ``first``
+        and ends with ``last``; or ``"every splitting"``: every order, with ops in any pieces.
     found_by, bound_by
-        Name of the search that found the offsets; name of the bound.
+        Name of the search that found the offsets, and name of the bound.
     order
         Op names in order of execution, repeated where recomputed; empty for a bare problem.
     first, last
         Names of the ops with which all orders had to begin and to end, as asked for.
     certificate
-        Proof of the bound: the flow of a minimum cut, the op that has forced live bytes, or the
-        duals that show that less cannot hold any schedule.
+        Proof of the bound: the flow of a minimum cut, the op with the forced live bytes, or the
+        duals that prove that no schedule fits into fewer bytes.
     pieces
         Cuts of the ops that run in pieces. ``order`` then names pieces, and ``buffers`` has bands:
-        the plan is one of the graph of pieces (:mod:`cpplan.splitting.piece_graph`).
+        it is a plan for the graph of pieces (:mod:`cpplan.splitting.piece_graph`).
     copied_bytes
-        Bytes that a runtime copies whose kernels need each operand in one part, to gather the
-        bands that a run reads and to paste those that it writes; ``None`` if ops were not to be
-        split. The bands that one run accesses of one tensor are in one part if they are one band,
-        or differ along one axis only, before which every extent is 1, and follow one another in the
-        arena; all their bytes are copied if they are not.
+        Bytes copied by a runtime whose kernels need each operand in one part: it gathers the bands
+        that a run reads and pastes the bands that it writes. ``None`` if ops were not to be split.
+        The bands of one tensor that a run accesses are in one part if there is only one, or if they
+        follow one another in the arena and differ along one axis only, with extent 1 on every axis
+        before it; otherwise all their bytes are copied.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
     cost_bound, cost_bound_by
-        Bound on the cost of every plan within the capacity, and its name; only if ops may run again
-        to fit. The plan is then ``optimal`` if its cost meets the bound.
+        Bound on the cost of every plan within the capacity, and the bound's name; only if ops may
+        run again to fit. The plan is then ``optimal`` if its cost meets the bound.
     cost_certificate
-        The duals that prove that bound, if it is of a linear program.
+        The duals that prove ``cost_bound``, if it comes from a linear program.
     residency
         Residency of the model's inputs, outputs and constants in the arena.
     inputs, outputs
         Names of the graph's inputs and outputs that are in the pools; see :attr:`io_map`.
     views
         Tensor -> (buffer, byte offset in it), for tensors whose latest value is not at the start of
-        the buffer of their name: it lies within another's storage, or in the buffer of a later
-        copy (``y`` in buffer ``y~1``).
+        the buffer of their own name, but within another tensor's storage, or in the buffer of a
+        later copy (``y`` in buffer ``y~1``).
     sharing
         The kinds of relations that the planner was free to choose; the bound holds for all of them.
     relations
         Tensors that share bytes by the planner's choice.
     runtime
-        Seconds, or ``None`` if the plan came from a file.
+        Seconds that planning took, or ``None`` if the plan came from a file.
     moves
-        Bytes that cross between the fast pool, the first, and the slow one, if tensors may move.
-        Spills and reloads have a step of their own in ``order``.
+        Moves between the fast pool (the first) and the slow one, if tensors may move. Spills and
+        reloads have a step of their own in ``order``.
     moved_bytes_bound, moved_bytes_bound_by
-        No plan moves fewer bytes, at this order or, as ``scope`` says, at every order; and the name
-        of the bound. ``None`` unless tensors may move; the plan is then ``optimal`` if
-        :attr:`moved_bytes` meets the bound.
+        Lower bound on the bytes moved by every plan at this order, or at every order if ``scope``
+        says so, and the bound's name; ``None`` unless tensors may move. The plan is then
+        ``optimal`` if :attr:`moved_bytes` meets the bound.
     moved_certificate
-        The prices, or the op, that prove that bound or ``time_bound``, if there are any.
+        The prices, or the op, that prove ``moved_bytes_bound`` or ``time_bound``, if any.
     time, time_bound, time_bound_by
-        Cycles from begin to end (:func:`~cpplan.program.timeline.run_time`), a proved lower bound,
-        and its name; if the objective is ``"time"``. The plan is then ``optimal`` if its time meets
-        that bound, and there is none on the bytes moved.
+        Cycles from begin to end (:func:`~cpplan.program.timeline.run_time`), a proved lower bound
+        on them, and the bound's name; only if the objective is ``"time"``. The plan is then
+        ``optimal`` if its time meets the bound, and has no bound on the bytes moved.
     history
         Every improvement, in order of time.
     message
         Reason why there is no plan, or empty.
     symbols
-        Sizes and offsets that depend on variables, if any: the columns above are those at the
-        bounds. See :meth:`at`.
+        Sizes and offsets that depend on variables, if any; the columns above have their values at
+        the bounds. See :meth:`at`.
 
     Examples
     --------
@@ -256,8 +256,8 @@ class Plan:
     def gap(self) -> float | None:
         """Share of the peak that might still be saved: ``(peak - lower_bound) / peak``.
 
-        With several pools, it is that of the objective's first level that does not meet its bound;
-        if tensors may move, that of the bytes moved or of the time.
+        With several pools, the gap of the objective's first level that does not meet its bound; if
+        tensors may move, the gap of the bytes moved or of the time.
         """
         if self.time_bound is not None:
             if self.offset is None or self.time is None:
@@ -324,8 +324,8 @@ class Plan:
     def offset_of(self, tensor: str) -> int:
         """Byte offset, in its pool, of a buffer or of a tensor that lies within one.
 
-        A tensor that is computed again has the offset of its latest value; ``offset`` has that of
-        every copy of its storage, in the ``row`` of that buffer.
+        For a tensor that is computed again, this is the offset of its latest value; ``offset`` has
+        the offset of every copy, in the ``row`` of the copy's buffer.
 
         Raises
         ------
@@ -342,27 +342,28 @@ class Plan:
     ) -> SizedPlan:
         """The plan at some values of its variables: offsets, shapes, and views into an arena.
 
-        Results are kept by value; only expressions with a changed variable are evaluated again.
+        Results are kept for the values asked before; only expressions with a changed variable are
+        evaluated again.
 
         Parameters
         ----------
         values, named
-            Values of every variable, by keyword, or in a mapping if a name is no identifier.
+            Value of every variable, by keyword, or in a mapping for names that are not identifiers.
         grow
             If a value is above its bound, plan anew in the same order.
 
         Raises
         ------
         InputError
-            If the plan has no variables, one has no value, or one is out of its bounds: names the
-            bytes that would be needed.
+            If the plan has no variables, a variable has no value, or a value is out of its bounds;
+            the message then names the bytes that would be needed.
         """
         at_values = open_door("Plan.at(grow=True)" if grow else "Plan.at")
         found: SizedPlan = at_values(self, {**(values or {}), **named})
         return found
 
     def __eq__(self, other: object) -> bool:
-        """True if everything but the clock readings is equal."""
+        """True if all fields except the clock readings are equal."""
         if not isinstance(other, Plan):
             return NotImplemented
         return all(
@@ -389,7 +390,7 @@ class Plan:
         Raises
         ------
         InputError
-            If the file cannot be read or is no plan; names the file.
+            If the file cannot be read or is not a plan; names the file.
         """
         found: Plan = open_door("Plan.load")(path)
         return found
@@ -435,18 +436,18 @@ class Plan:
     def explain(
         self, source: Graph | Program | Problem | None = None, **options: Any
     ) -> Explanation | MovesExplanation:
-        """Explanation why the plan is not smaller: its fullest step, and the cost of each rule.
+        """Explanation of the plan's peak: its fullest step, and the cost of each rule.
 
-        If tensors may move: the tensors that cost the bytes moved, and what more room would save
-        (:func:`cpplan.explanation.explain_moves`).
+        If tensors may move: the tensors that cause the moves, and the moves that more room would
+        save (:func:`cpplan.explanation.explain_moves`).
 
         Parameters
         ----------
         source
             The model that was planned. Without it, only the fullest step is explained.
         options
-            ``time_limit``, ``workers``, ``seed``, ``deterministic``: as of
-            :func:`cpplan.explanation.explain`, which says what is found.
+            ``time_limit``, ``workers``, ``seed``, ``deterministic``, as in
+            :func:`cpplan.explanation.explain`, which describes the result.
 
         Examples
         --------

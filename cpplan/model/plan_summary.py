@@ -68,7 +68,7 @@ def _moved(plan: Plan) -> str | None:
 
 
 def _time(plan: Plan) -> str | None:
-    """Cycles, their bound, and those of the ops alone."""
+    """Cycles, their bound, and the cycles of the ops alone."""
     if plan.time is None:
         return None
     return f"{plan.time:.10g} cycles (at least {plan.time_bound:.10g}), ops {plan.cost:.10g}"

@@ -13,7 +13,7 @@ from cpplan.model.printable import quote
 from cpplan.model.tensor import LIMIT, check_count
 
 PoolKind = Literal["workspace", "constant"]
-# Name of an objective of packing, in the tables of packing and of the checker.
+# Name of a packing objective, in the tables of packing and of the checker.
 Objective = str
 
 
@@ -26,24 +26,24 @@ class Pool:
     name
         Name by which plans and candidates refer to it.
     capacity
-        Bytes it holds (``262144`` or ``"256 KiB"``), or ``None`` for as many as needed.
+        Bytes that the pool holds (``262144`` or ``"256 KiB"``), or ``None`` if it has no limit.
     alignment
-        Every offset in it is a multiple of this many bytes.
+        Alignment of every offset in the pool, bytes.
     base
-        Address of its first byte; a multiple of the alignment of whatever lies in the pool.
+        Address of its first byte; a multiple of the alignments of all buffers in the pool.
     kind
-        ``workspace`` for tensors written while the model runs, ``constant`` for its constants.
+        ``workspace`` for tensors written while the model runs, ``constant`` for constants.
     cost_per_byte
         Cost of each byte of its peak, in any unit, the same for all pools.
     read_bandwidth, write_bandwidth
-        Bytes a cycle; ``None`` if that is no limit.
+        Bytes a cycle; ``None`` if bandwidth is not limited.
     read_latency, write_latency
         Cycles before the first byte of each access.
     direct
-        True if ops may read and write tensors that lie in this pool although it is the slow one of
-        a plan in which tensors move: they are then not copied to the fast pool first.
+        True if ops may access tensors in this pool directly when it is the slow pool of a plan in
+        which tensors move; if false, tensors are copied to the fast pool first.
     engine
-        True if copies from and to this pool may run beside ops, one after another: by DMA, say.
+        True if copies from and to this pool, one after another, may run beside ops (by DMA, say).
 
     Examples
     --------
@@ -123,7 +123,7 @@ def check_pools(pools: object) -> tuple[Pool, ...]:
     Raises
     ------
     InputError
-        Names the pool that is there twice, or the value that is no pool.
+        Names the pool that is listed twice, or the value that is not a pool.
 
     Examples
     --------

@@ -8,10 +8,10 @@ _LONGEST = 4096
 
 
 def printable(text: str, most: int = NAME) -> str:
-    """``text`` without characters that move a terminal's cursor, cut to about ``most`` characters.
+    """``text`` with control characters escaped, cut to about ``most`` characters.
 
-    Control characters, line ends of all scripts, marks that turn the direction of writing, and lone
-    surrogates become Python's escapes for them; a longer text loses its middle.
+    Control characters, Unicode line ends, marks that change the direction of writing, and lone
+    surrogates become Python's escapes; a longer text loses its middle.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def printable(text: str, most: int = NAME) -> str:
 
 
 def quote(value: object) -> str:
-    """``repr(value)``, also of integers that have more digits than Python writes by default.
+    """``repr(value)``, also for integers with more digits than Python writes by default.
 
     Examples
     --------

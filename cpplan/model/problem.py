@@ -4,9 +4,9 @@ A :class:`Problem` is a struct of arrays, one row a buffer, so that a million bu
 arrays. Time is an integer step, lifespans are half-open, bytes are ``int64``.
 
 A buffer usually fills one rectangle of steps × bytes. *Gaps* cut pieces out of it: during a gap the
-buffer holds nothing, or only a window of its bytes (MiniMalloc's ``lower-upper@begin:end``), or
-several windows, each listed as a gap of the same steps.
-:attr:`Problem.spans` lists the rectangles that remain; all code about conflicts reads it.
+buffer holds no bytes, or only a window of its bytes (MiniMalloc's ``lower-upper@begin:end``), or
+several windows, each listed as a gap of the same steps. :attr:`Problem.spans` lists the rectangles
+that remain; all code about conflicts reads it.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Problem:
     lower, upper
         Lifespan ``[lower, upper)`` in steps, shape ``(n,)``.
     size
-        Bytes, shape ``(n,)``.
+        Size of each buffer, bytes, shape ``(n,)``.
     alignment
-        Offsets are multiples of it, bytes, shape ``(n,)``; 1 if left out.
+        Alignment of each buffer's offset, bytes, shape ``(n,)``; 1 if left out.
     gaps
         Row -> the gaps in that buffer's lifespan.
     fixed
@@ -81,12 +81,12 @@ class Problem:
         Row -> positions in ``pools`` that this buffer may go to, in order of preference; all pools,
         in their order, for rows left out.
     reads, writes
-        Numbers of whole reads and writes of each buffer, shape ``(n,)``; once if left out. They
-        matter if an access does not cost the same in all pools.
+        Numbers of whole reads and of whole writes of each buffer, shape ``(n,)``; 1 if left out.
+        They matter if accesses cost differently in different pools.
     name
         Name of the model or file.
     answers
-        Answers of other planners for this very problem, for ``cpplan.compare``.
+        Answers of other planners for exactly this problem, for ``cpplan.compare``.
 
     Raises
     ------
@@ -259,7 +259,7 @@ class Problem:
         )
 
     def in_pool(self, number: int, rows: Ints) -> Problem:
-        """Problem of these rows in one pool, whose alignment they take on."""
+        """Problem of these rows in one pool; the pool's alignment is added to theirs."""
         pool = self.pools[number]
         return replace(self.subset(rows), candidates={}, pools=(pool,)).aligned_to(pool.alignment)
 
@@ -294,7 +294,7 @@ class Problem:
     def _pieces(self, row: int, gaps: Sequence[Gap]) -> Iterable[tuple[int, int, int, int]]:
         """Rectangles of a buffer with gaps: all bytes between gaps, the windows inside them."""
         size, step = int(self.size[row]), int(self.lower[row])
-        # Windows of the same steps follow one another: only the first ends a full stretch.
+        # Windows of one gap follow one another: only the first of them ends a full stretch.
         for gap in sorted(gaps):
             if step < gap.lower:
                 yield step, gap.lower, 0, size

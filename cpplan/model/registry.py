@@ -18,7 +18,7 @@ class Registry(Generic[T]):
     kind
         Kind of function, for messages; with an article.
     wanted
-        What the name is expected to be, for messages.
+        Noun for the expected name, for messages.
 
     Examples
     --------
@@ -67,23 +67,23 @@ class Registry(Generic[T]):
         return add
 
     def remove(self, name: str) -> None:
-        """Remove the function of that name.
+        """Remove the function with this name.
 
         Raises
         ------
         InputError
-            If there is none of that name; lists the known ones.
+            If no function has this name; lists the known names.
         """
         self.get(name)
         del self._functions[name]
 
     def get(self, name: str) -> T:
-        """The function of that name.
+        """The function with this name.
 
         Raises
         ------
         InputError
-            If there is none; lists the known ones.
+            If no function has this name; lists the known names.
         """
         if not isinstance(name, str) or name not in self._functions:
             known = ", ".join(self._functions)

@@ -56,7 +56,7 @@ def choose_residency(
     constants: str | None = None,
     pools: Iterable[Pool] = (),
 ) -> Residency:
-    """Residency as asked for; constants left open are kept if there is a pool for them.
+    """The residency asked for; by default, constants are kept if there is a pool for them.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from cpplan.model.tensor import Placement, Tensor
 if TYPE_CHECKING:
     from cpplan.model.graph import Op
 
-# Values of the variables of one extent.
+# Most combinations of values of one extent's variables that are tried.
 MOST_TRIED = 4096
 
 
@@ -24,19 +24,17 @@ def resolve(
 ) -> tuple[tuple[Tensor, ...], tuple[Op, ...], Symbols]:
     """Tensors and ops at the bounds, with the expressions for other values.
 
-    Each tensor has the largest number of bytes that it may have. It has none if there is no such
-    number, or if it lies within a tensor without one. A view or placement that would then leave its
-    base begins earlier by as much. Placements that then contradict each other, or are within a
-    tensor of any size, are left out and never used. Without ``symbols``, variables are those of the
-    bodies.
+    Each tensor has the largest number of bytes that it may have; an unbounded tensor, and a tensor
+    within one, has none. If a view or placement would then leave its base, its offset is reduced
+    until it fits. Placements that then contradict each other, or lie within an unbounded tensor,
+    are left out and never used. Without ``symbols``, the variables are the bodies' variables.
 
     Raises
     ------
     InputError
         If a variable has no bounds, a size may be negative, a symbolic shape has no dtype, the
-        tensors of an in-place pair may differ in size, a body has a variable that the graph has
-        not or has with other bounds, or a tensor has another size in a body; names the tensor or
-        op.
+        tensors of an in-place pair may differ in size, a body has a variable that the graph lacks
+        or bounds differently, or a tensor has another size in a body; names the tensor or op.
     """
     if symbols is None:
         inner = (body.symbols for op in ops for body in op.bodies)
@@ -108,7 +106,7 @@ def _op_at_bounds(
     free: set[str],
     moving: dict[tuple[str, str, str], Dim],
 ) -> Op:
-    """The op with the offsets that its placements have at the bounds."""
+    """The op with its placements' offsets at the bounds."""
     concrete: list[Placement] = []
     fixed = [placement for placement in op.placements if isinstance(placement.offset, int)]
     for part, whole, offset in op.placements:
@@ -120,7 +118,7 @@ def _op_at_bounds(
             nbytes = found[part].nbytes if known else 0
             within = _offset_at_bounds(place, offset, whole, nbytes, found, symbols)
             here = Placement(part, whole, within)
-            # Placements at a fixed offset go first, wherever the op lists them.
+            # Placements at a fixed offset go first, in any listing.
             if known and whole in op.outputs and _meets(here, [*fixed, *concrete], found):
                 continue
             moving[op.name, part, whole] = offset
@@ -147,7 +145,7 @@ def _offset_at_bounds(
     found: Mapping[str, Tensor],
     symbols: Symbols,
 ) -> int:
-    """Largest value of an offset, at most the last at which ``nbytes`` fit in the base."""
+    """Largest value of an offset, reduced if ``nbytes`` would not fit in the base."""
     _check_extent(f"{place}: offset within {base!r}", offset, symbols.dims)
     if base not in found:
         return 0  # another check reports the unknown name
@@ -207,7 +205,7 @@ def _check_extent(place: str, extent: int | Dim, dims: Mapping[str, Range]) -> N
 
 
 def _never_negative(extent: Dim, dims: Mapping[str, Range]) -> bool:
-    """True if trying all values shows an extent is never negative; intervals may be too wide."""
+    """True if trying all values proves that an extent is never negative."""
     ranges, count = [], 1
     for name in extent.variables:
         lower, upper = dims[name]

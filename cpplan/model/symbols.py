@@ -1,7 +1,7 @@
-"""Sizes that are only known at run time: a graph planned at the bounds of its variables.
+"""Sizes that are only known at run time: a graph is planned at the bounds of its variables.
 
-A graph's tensors always have bytes that planners can count: those at the bounds. Expressions beside
-them give the bytes at other values.
+A graph's tensors always have a number of bytes that planners can use: the bytes at the bounds.
+Expressions beside them give the bytes at other values.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ class Symbols:
         The variables and their ranges: an integer, ``(lower, upper)`` or a ``Range``; ``None`` for
         no bound.
     shapes
-        Shape of every tensor whose shape depends on a variable, or that lies in one of any size.
+        Shape of every tensor whose shape depends on a variable, or that lies in an unbounded
+        tensor.
     offsets
         Byte offset of every view whose offset within its base depends on a variable, or that lies
-        in a tensor of any size.
+        in an unbounded tensor.
     placements
         ``(op, part, whole)`` -> byte offset, for placements whose offset depends on a variable.
     lost
@@ -64,14 +65,14 @@ class Symbols:
         return tensor_bytes(self.shapes[tensor.name], tensor.dtype)
 
     def unbounded(self, tensor: Tensor) -> bool:
-        """True if a tensor may have any number of bytes; the graph gives it none."""
+        """True if a tensor has no largest size; the graph gives it 0 bytes."""
         return upper_bound(self.size(tensor), self.dims) is None
 
 
 def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[str, int]:
     """Values of all variables, in their order; a value may be above its upper bound.
 
-    A variable that can have only one value gets that if none is given.
+    If a variable can have only one value, it need not be given.
 
     Raises
     ------

@@ -23,7 +23,8 @@ class Placement(NamedTuple):
     """A copy that an op makes of all bytes of ``part``, to or from byte ``offset`` of ``whole``.
 
     One is an input of the op, the other an output: an input of a concatenation within its output,
-    an output of a split within its input. If they lie so in the arena, there is nothing to copy.
+    or an output of a split within its input. If the part lies there in the arena, the op need not
+    copy it.
     """
 
     part: str
@@ -40,21 +41,22 @@ class Tensor:
     name
         Unique within the graph.
     size
-        Bytes it occupies; computed from ``shape`` and ``dtype`` if left out, and at least that if
-        given. Only a view may occupy fewer: one that repeats its base's elements (``expand``).
+        Bytes that the tensor occupies; computed from ``shape`` and ``dtype`` if left out, and not
+        smaller than that if given, except for a view that repeats its base's elements (``expand``).
     shape, dtype
         Extents and element type (``"float32"``, ``"int4"``, …), if known. Extents may be
-        expressions of named variables (``"2*n + 1"``): a graph then says within which bounds, and
-        has a tensor of that many bytes in its place (see :class:`~cpplan.model.symbols.Symbols`).
+        expressions of named variables (``"2*n + 1"``): the graph then has the variables' bounds,
+        and replaces the tensor by one with its bytes at the bounds (see
+        :class:`~cpplan.model.symbols.Symbols`).
     kind
         ``input``, ``output``, ``constant``, ``intermediate`` or ``workspace``. An ``output`` that
-        no op produces is an input handed back as it came.
+        no op produces is an input that is returned unchanged.
     alignment
         Its offset must be a multiple of this many bytes.
     view_of
         ``(base, byte offset)`` if these bytes are part of another tensor's.
     pools
-        Names of the pools it may lie in, in order of preference; any if left out.
+        Names of the pools that it may lie in, in order of preference; any pool if left out.
 
     Examples
     --------
@@ -141,7 +143,7 @@ class Tensor:
         )
 
     def _has_plain_shape(self, size: int) -> bool:
-        """True if there is no shape, or one of whole bytes that fits into the size."""
+        """True if there is no shape, or its elements have whole bytes and fit into the size."""
         shape, dtype = self.shape, self.dtype
         if shape is None or type(dtype) is not str:
             return shape is None and dtype is None
@@ -160,7 +162,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes; a tensor of symbolic shape has none."""
+        """Size in bytes; raises ``InputError`` for a tensor whose shape has no bounds yet."""
         if self.size is None:
             shape = ", ".join(map(str, self.shape or ()))
             raise InputError(f"tensor {self.name!r}: the bounds of its shape [{shape}] are unknown")

@@ -40,7 +40,7 @@ class Program:
     Raises
     ------
     InputError
-        If an op is missing, runs before one it waits for, or runs again although it is not
+        If an op is missing, runs before an op that it waits for, or runs again although it is not
         ``recomputable`` or belongs to a sequence.
 
     Examples
@@ -104,7 +104,7 @@ class Program:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """First step of every binding, and the end; an op with bodies takes all their steps."""
+        """First step of every binding, and the end; an op takes all steps of its bodies."""
         if runs_once(self):
             return tuple(range(len(self.order) + 1))
         return tuple(accumulate((op_steps(op) for op in self.ops), initial=0))
@@ -120,7 +120,7 @@ class Program:
         return live
 
     def used_memory(self, *, workspaces: bool = False) -> UsedMemory:
-        """Bytes live at every binding, and those of the graph's inputs and outputs.
+        """Bytes live at every binding, and the bytes of the graph's inputs and outputs.
 
         Workspaces and bodies count if asked for (see
         :func:`cpplan.program.used_memory.find_used_memory`).
@@ -166,7 +166,7 @@ def runs_once(program: Program) -> bool:
 
 
 def op_steps(op: Op) -> int:
-    """Number of steps that an op takes, the steps of its bodies (each at least one) or else one."""
+    """Number of steps of an op: the sum over its bodies, at least one each; one if it has none."""
     return sum(max(1, to_anf(body).starts[-1]) for body in op.bodies) or 1
 
 
@@ -174,9 +174,10 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
     """Normalise to a sequence of let-bindings, one op each.
 
     A graph keeps the order in which its ops are listed, if that is an execution order; otherwise
-    the ops come in post-order from the last reader back, arguments left to right. A nested
-    expression is bound in post-order, shared sub-expressions once, in the innermost scope common to
-    all their uses; the result does not depend on the order in which the expression was built.
+    its ops are ordered in depth-first post-order, from the ops that no other op waits for,
+    arguments left to right. A nested expression is bound in post-order. A shared sub-expression is
+    bound once, in the innermost scope common to all its uses; the result does not depend on the
+    order in which the expression was built.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
     Raises
     ------
     InputError
-        If ``order`` names an unknown op, leaves one out, or runs one before what it waits for.
+        If ``order`` names an unknown op, leaves an op out, or runs it before an op it waits for.
 
     Examples
     --------
@@ -215,7 +216,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
 
 
 def _post_order(graph: Graph) -> tuple[int, ...]:
-    """Ops in depth-first post-order from those that no op waits for, predecessors left to right."""
+    """Ops in depth-first post-order from the ops without readers, predecessors left to right."""
     read = {before for predecessors in graph.predecessors for before in predecessors}
     order: dict[int, None] = {}
     for sink in (k for k in range(len(graph.ops)) if k not in read):

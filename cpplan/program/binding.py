@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     """The graph at some values, or the graph itself if it has no variables. O(tensors).
 
-    Tensors whose shape is known only at the bounds keep the bytes that they have there.
+    A tensor whose shape is known only at the bounds keeps its bytes at the bounds.
 
     Raises
     ------
     InputError
-        If a variable has no value, or one out of its bounds.
+        If a variable has no value, or a value out of its bounds.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def graph_at(graph: Graph, values: Mapping[str, int]) -> Graph:
 
 
 def bind_planned(graph: Graph, values: Mapping[str, int]) -> Graph:
-    """The graph at some values, in which unbounded tensors have no bytes, as at the bounds."""
+    """The graph at some values; unbounded tensors have no bytes, as at the bounds."""
     symbols = graph.symbols
     at = bind(graph, values)
     if symbols is None:
@@ -90,7 +90,7 @@ def bind_largest(
 ) -> tuple[Graph | Program | Problem, Plan]:
     """The source and the plan for several sizes, at the size with the largest arena.
 
-    The plan's own columns are those of that size; all that the plan claims of them is kept.
+    The plan's own columns are those of that size, and all its claims about them are kept.
     """
     assert plan.symbols is not None
     largest = max(plan.symbols.sizes, key=lambda values: plan.at(values).peak)

@@ -13,11 +13,12 @@ from cpplan.model.graph import Graph, Op
 
 
 def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str] = ()) -> Graph:
-    """The graph with control edges that make every order start with ``first``, end with ``last``.
+    """The graph with control edges so that all orders start with ``first`` and end with ``last``.
 
     The ops of ``first`` run in the order in which they are named, then all others, then those of
-    ``last`` in the order in which they are named. The ops are listed in that order too, so that a
-    listing that was an execution order still is one; nothing else changes. O(ops + dependencies).
+    ``last`` in the order in which they are named. The result lists its ops in that order too: if
+    the listing was an execution order, it still is one. Nothing else changes. O(ops +
+    dependencies).
 
     Recomputation is not restricted: an op may run again at any step after its predecessors.
 
@@ -29,9 +30,9 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
     Raises
     ------
     InputError
-        If an op is unknown, named twice, or in both lists; if an op of ``first`` waits for one that
-        is not in ``first`` or comes later in it; or if an op waits for one of ``last`` but is not
-        in ``last`` or comes earlier in it. Names both ops.
+        If an op is unknown, named twice, or in both lists; if an op of ``first`` waits for an op
+        that is not in ``first`` or comes later there; or if an op that waits for an op of ``last``
+        is not in ``last`` or comes earlier there. Names both ops.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
 
     after: dict[int, list[int]] = {k: [] for k in range(len(graph.ops))}
     inner = set(between)
-    # Only the sources and sinks among the ops in between need an edge: the rest follows.
+    # Of the ops in between, only sources and sinks need an edge; the rest follows.
     sources = [k for k in between if inner.isdisjoint(graph.predecessors[k])]
     sinks = inner.difference(*(graph.predecessors[k] for k in between))
     _chain(after, head)
@@ -108,7 +109,7 @@ def _chain(after: dict[int, list[int]], ranks: dict[int, int]) -> None:
 
 
 def _after(graph: Graph, k: int, more: list[int]) -> Op:
-    """Op number ``k`` with control edges from those of ``more`` that it does not wait for yet."""
+    """Op number ``k`` with control edges from the ops of ``more`` that it does not wait for yet."""
     op = graph.ops[k]
     new = [graph.ops[p].name for p in more if p not in graph.predecessors[k]]
     return replace(op, after=op.after + tuple(new)) if new else op

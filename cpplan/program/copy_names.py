@@ -1,8 +1,8 @@
 """Names of the copies of recomputed tensors, and of the runs of ops that run again.
 
-The first copy has the name itself. The others are ``name~1``, ``name~2``, … in turn; numbers that
-give a name already in the model are skipped. So no copy has the name of anything else, and a model
-that was written with copies in it can be planned again.
+The first copy has the tensor's own name. The others are ``name~1``, ``name~2``, …; a number is
+skipped if the model has that name already. So the name of a copy is unique, and a model that was
+written with copies in it can be planned again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from cpplan.model.graph import Graph
 
-# A number with more digits is part of a name: no op runs that often.
+# A number with more digits counts as part of the name: no op runs so often.
 _MOST_DIGITS = 18
 
 
@@ -63,7 +63,7 @@ class CopyNames:
 
 
 def tensor_copies(graph: Graph) -> CopyNames:
-    """Copy names for the tensors of a graph, distinct from those of tensors in bodies too.
+    """Copy names for the tensors of a graph, distinct from all names of tensors in bodies too.
 
     Examples
     --------

@@ -107,16 +107,16 @@ class Call:
     shape, dtype, size
         Type of the result.
     outputs
-        Types of the results instead, if there is not exactly one; the value is then a tuple.
+        Types of the results, if there is not exactly one result; the value is then a tuple.
     cost, recomputable
         As in :class:`~cpplan.model.graph.Op`.
     workspaces
         Bytes of every workspace.
     in_place
-        ``(output, argument)`` positions, tuples among the arguments counted by their items.
+        ``(output, argument)`` positions; a tuple among the arguments counts as its items.
     placements
         ``(output, argument, byte offset)``: the op only copies the smaller of the two to or from
-        that offset in the larger; if both have one size, the argument into the output.
+        that offset in the larger one; if both have the same size, the argument into the output.
     view_of_arg
         Position of the argument whose bytes the result is, or ``(position, byte offset)``.
 

@@ -1,4 +1,4 @@
-"""A nested expression as a directed acyclic graph of nodes, each standing for one computation.
+"""A nested expression as a directed acyclic graph of nodes, one node for each computation.
 
 Names are resolved: a variable bound by a ``Let`` is the node of its value, and variables or
 constants of one name are one node. Every node knows its value, a tensor or a nested tuple of
@@ -48,7 +48,7 @@ class Node:
     """One computation.
 
     ``args`` are the tensors read (for an ``If`` its condition), ``results`` the tensors computed,
-    ``view`` the tensor in whose bytes the only result lies, and the byte offset there.
+    ``view`` the tensor whose bytes hold the only result, and the byte offset in that tensor.
     """
 
     source: Expression
@@ -65,7 +65,7 @@ def resolve(expression: Expression) -> Node:
     Raises
     ------
     InputError
-        If an item is no expression, or types do not fit; names the variable or call.
+        If an item is not an expression, or types do not fit; names the variable or call.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def _children(item: Expression) -> tuple[Expression, ...]:
 
 
 def _free_let_names(root: Expression) -> dict[int, tuple[str, ...]]:
-    """Names free in an expression and bound by some ``Let``, by the expression's identity."""
+    """Identity of an expression -> the names free in it that some ``Let`` binds."""
     order: dict[int, Expression] = {}
     stack: list[tuple[Expression, Iterator[Expression]]] = [(root, iter(_children(root)))]
     while stack:

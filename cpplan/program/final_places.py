@@ -17,8 +17,8 @@ class FinalPlaces(NamedTuple):
     Attributes
     ----------
     views
-        Tensor -> buffer and byte offset in it, for those that lie elsewhere than at the start of
-        the buffer of their name.
+        Tensor -> buffer and byte offset in it, for tensors that do not lie at the start of the
+        buffer of their own name.
     inputs, outputs
         Names of the graph's inputs and outputs that lie in the buffers.
     """

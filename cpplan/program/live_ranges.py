@@ -24,13 +24,13 @@ class Life:
     tensor
         The tensor that has the whole storage.
     alignment
-        Bytes.
+        Alignment of the storage, bytes.
     tensors
         All tensors that lie in the storage.
     lower, upper
-        Steps ``[lower, upper)``.
+        Lifespan ``[lower, upper)`` in steps.
     reads, writes
-        Number of reads and writes by ops of tensors in it.
+        Numbers of reads and of writes of the storage's tensors by ops.
     """
 
     tensor: Tensor
@@ -45,7 +45,7 @@ class Life:
 class Sweep:
     """A sweep over the bindings of one graph that tracks where each tensor was last written.
 
-    Every body is swept by a sweep of its own into the same table.
+    Every body has its own sweep, which fills the same table.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Sweep:
             step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
 
     def _retention_to_write(self, name: str, root: str, step: int) -> Life:
-        """The storage's newest interval, or a new one if ``name`` was already written in that."""
+        """The storage's newest interval, or a new one if the newest holds ``name`` already."""
         newest = self.newest.get(root)
         again = newest is not None and self.home.get(name) is newest
         if newest is None or (again and root not in self.outer):
@@ -153,7 +153,7 @@ class Sweep:
         stop = start + max(1, program.starts[-1])
         outputs = [t.name for t in body.tensors if t.kind == "output"]
         boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
-        # A boundary tensor that is a view within the body lies in its base.
+        # A boundary tensor that is a view in the body lies in its base.
         shared = {
             name: self.life(name, start)
             for name in boundary
@@ -161,7 +161,8 @@ class Sweep:
         }
         inner = Sweep(body, self.table, self.residency, prefix, shared)
         for name in boundary:
-            # A body's input is live from its start; an output of it, from when it is written.
+            # A body's input is live from the body's start; its output, from the step that writes
+            # it.
             root = body.root[name][0]
             if body.tensor[name].kind == "input" or root not in body.producer:
                 life = inner.newest.get(root) or inner._begin(root, start)

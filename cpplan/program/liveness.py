@@ -1,11 +1,11 @@
 """Liveness analysis: the packing Problem of a Program, a buffer with a lifespan per storage.
 
-One sweep over the bindings. Tensors that are views of one another share one buffer, which lives
-from the first write to the last read of any of them. A tensor that is computed again starts a new
-buffer, unless it lies within a tensor that the op reads. An op's inputs, outputs and workspaces are
-all live during its step. Bodies run inside their op's steps, one after another. So the branches of
-an ``if`` may use the same bytes, while all tensors that the op accesses stay live through all of
-them.
+The analysis is one sweep over the bindings. Tensors that are views of one another share one buffer,
+which lives from the first write to the last read of any of them. A tensor that is computed again
+starts a new buffer, unless it lies within a tensor that the op reads. An op's inputs, outputs and
+workspaces are all live during its step. Bodies run inside their op's steps, one after another. So
+the branches of an ``if`` may use the same bytes, while all tensors that the op accesses stay live
+through all of them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def to_problem(
 
     A buffer has the name of the tensor whose storage it is; a recomputed copy is ``name~1``,
     ``name~2``, … (``cpplan.program.copy_names``); a buffer inside a body is ``op/body
-    number/name``. Tensors that ``residency`` puts outside the arena, constants unless they are
-    kept, have no buffer. Constants in the arena are live throughout, as are further copies of their
-    storages. The candidate pools of a buffer follow from the tensors in it
+    number/name``. Tensors that ``residency`` puts outside the arena have no buffer, and neither
+    have constants unless they are kept. Constants in the arena are live throughout, as are further
+    copies of their storages. The candidate pools of a buffer follow from the tensors in it
     (``cpplan.program.pool_candidates``); without ``pools``, all buffers go to one arena.
 
     Examples
@@ -105,10 +105,10 @@ def live_bytes(program: Program) -> Ints:
 
 
 def _in_bulk(program: Program, residency: Residency) -> Problem:
-    """The problem of a program in which every storage has one interval, from all accesses at once.
+    """The problem of a program whose storages have one interval each, from all accesses at once.
 
-    Buffers come in the order of the sweep: what the caller brings as listed, then results as first
-    written.
+    Buffers come in the order of the sweep: tensors that the caller brings in the order listed, then
+    results in the order first written.
     """
     graph = program.graph
     columns = graph.columns
@@ -132,7 +132,7 @@ def _in_bulk(program: Program, residency: Residency) -> Problem:
     # An op that reads and writes the same storage passes it on.
     read, write = row[reads.item], row[writes.item]
     count = len(storages)
-    # Not ``isin``: it imports masked arrays, which takes longer than planning a small model.
+    # ``isin`` would import masked arrays, which takes longer than planning a small model.
     known, asked = np.sort(reads.owner * count + read), writes.owner * count + write
     passed = np.searchsorted(known, asked) < np.searchsorted(known, asked, "right")
     constants = columns.are({"constant"})
@@ -157,7 +157,7 @@ def _in_bulk(program: Program, residency: Residency) -> Problem:
 
 
 def _first_of_each(numbers: Ints, count: int) -> NDArray[np.bool_]:
-    """Mask of the places at which a number below ``count`` stands for the first time."""
+    """Mask of the first occurrence of each number; all numbers are below ``count``."""
     place = np.arange(len(numbers))
     first = np.zeros(count, np.int64)
     first[numbers[::-1]] = place[::-1]
@@ -190,8 +190,8 @@ def _refuse_alignment(name: str) -> NoReturn:
 def last_places(program: Program) -> dict[str, tuple[str, int]]:
     """Buffer and byte offset of every tensor's latest value after the last step, by tensor.
 
-    If ops run again, that is the buffer that the last run wrote; a view that no op writes lies in
-    its base. O(ops + tensors).
+    If an op runs again, its last run's buffers count; a view that no op writes lies in its base.
+    O(ops + tensors).
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _sweep(program: Program, residency: Residency) -> Sweep:
     for tensor in graph.tensors:
         written = tensor.name in graph.producer or tensor.kind == "workspace"
         if graph.is_storage(tensor.name) and not written:
-            # A tensor from the caller is live until the first op has run, used or not.
+            # A tensor from the caller is live until the first op has run, even if no op reads it.
             sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
     sweep.run(program, 0)
     return sweep

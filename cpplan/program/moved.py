@@ -1,10 +1,11 @@
 """Programs in which moves between pools are ops, made from a plan's order and its moves.
 
 A storage that moves has a copy of its own for each stay: ``x``, ``x~1``, … in the fast pool, one
-``x@POOL`` in the slow one. A spill is an op that reads the copy in the fast pool and writes that in
-the slow one; a reload begins the next copy in the fast pool. Every op uses the newest copy in the
-fast pool, unless the moves say that it reads or writes in the slow one. A wait reads both copies of
-a spill or a reload, so that neither's bytes are used for anything else while ops run beside it.
+``x@POOL`` in the slow one. A spill is an op that reads the copy in the fast pool and writes the
+copy in the slow pool; a reload begins the next copy in the fast pool. Every op uses the newest copy
+in the fast pool, unless the moves say that it reads or writes in the slow one. A wait reads both
+copies of a spill or a reload, so that the bytes of both stay reserved while ops run beside the
+move.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class MovedProgram:
     Attributes
     ----------
     program
-        In the plan's order, each op once.
+        Ops and moves in the plan's order, each once.
     begins, ends
         Tensor of the model -> its copy before the first step and after the last.
     origin
@@ -63,7 +64,7 @@ def program_with_moves(
     graph
         The model; its ops run once each.
     residency
-        Of its boundary.
+        Residency of the model's boundary tensors.
     order
         Names of ops and of moves.
     moves
@@ -74,7 +75,7 @@ def program_with_moves(
     Raises
     ------
     InputError
-        If a move is not understood, or an op or a move uses a copy that does not exist.
+        If a move is not understood, or an op or a move accesses a copy that does not exist.
 
     Examples
     --------
@@ -100,7 +101,8 @@ class _Maker:
         self.names = CopyNames(t.name for t in graph.tensors)
         self.taken = {t.name for t in graph.tensors}
         self.slow_names: dict[str, str] = {}
-        # Storage -> number of copies in the fast pool; the rest are those in the slow pool.
+        # Storage -> number of its copies in the fast pool; the next two sets: storages in the slow
+        # one.
         self.copies: dict[str, int] = {}
         self.in_slow: set[str] = set()
         self.begin_slow: set[str] = set()
@@ -148,7 +150,7 @@ class _Maker:
         copies: Mapping[str, Move],
         direct: Mapping[str, Mapping[str, Move]],
     ) -> None:
-        """Put what the caller brings where its first access finds it; if there is none, slow."""
+        """Put each storage that the caller brings into the pool of its first access, else slow."""
         first: dict[str, bool] = {}
         for name in order:
             if name in copies:
@@ -237,7 +239,7 @@ class _Maker:
         return found
 
     def _boundary_copy(self, tensor: Tensor, *, end: bool) -> str:
-        """The copy of a tensor at the beginning or at the end."""
+        """Name of a tensor's copy before the first step, or after the last."""
         root = self.graph.root[tensor.name][0]
         if root not in self.storages:
             return tensor.name
@@ -248,7 +250,7 @@ class _Maker:
     def _tensors(
         self, begins: Mapping[str, str], ends: Mapping[str, str], origin: dict[str, str]
     ) -> list[Tensor]:
-        """Tensors of all copies; the model's boundary is that of the first and the last ones."""
+        """Tensors of all copies; a first copy is the model's input, a last copy its output."""
         made: list[Tensor] = []
         for tensor in self.graph.tensors:
             root = self.graph.root[tensor.name][0]
@@ -278,7 +280,7 @@ class _Maker:
         return range(1 if unused else self.copies.get(root, 0))
 
     def _copy(self, name: str, number: int | None) -> str:
-        """Name of a copy in the fast pool by its number, or of that in the slow one."""
+        """Name of a copy in the fast pool by its number, or of the copy in the slow pool."""
         return self._slow_name(name) if number is None else self.names.copy(name, number)
 
 

@@ -2,10 +2,10 @@
 
 Every call is bound once, in post-order, arguments left to right, in the innermost scope common to
 all its uses; the scopes are the whole expression and the branches of every ``If``. This is the
-order of TVM's ``ToANormalForm``. Three passes without recursion, so that depth has no limit: the
-expression becomes a directed acyclic graph of nodes (``cpplan.program.expression_dag``), every node
-gets its scope, and the scopes become graphs, innermost first. O(n) without ``Let``; with it, a
-shared expression is one node for every set of values of the ``Let`` variables free in it.
+order of TVM's ``ToANormalForm``. Three passes without recursion, so that the depth of an expression
+is not limited: it becomes a directed acyclic graph of nodes (``cpplan.program.expression_dag``),
+every node gets its scope, and the scopes become graphs, innermost first. O(n) without ``Let``; with
+it, a shared expression becomes one node for each set of values of the ``Let`` variables free in it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def normalise(expression: Expression, name: str = "main") -> Graph:
     """The graph that computes an expression, with its ops in the order of evaluation.
 
     Free variables become inputs. Op ``k`` of the program, branches included, is named ``kind_k``
-    and its result ``k`` (``k.0``, ``k.1``, … if it has several), unless a ``Let`` names it. A
-    result that is a constant, or that a branch only passes on, is written by an op ``copy``.
+    and its result ``k`` (``k.0``, ``k.1``, … if it has several), unless a ``Let`` names it. If a
+    result is a constant, or a branch only passes it on, an op ``copy`` writes it.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class _Layout:
         self._number_ops()
 
     def _assign_scopes(self, nodes: list[Node]) -> None:
-        for node in reversed(nodes):  # users before what they use
+        for node in reversed(nodes):  # readers before the nodes that they read
             if isinstance(node.source, Var):
                 self.scope[node] = self.top
             scope = self.scope[node]

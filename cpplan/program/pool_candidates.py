@@ -24,9 +24,9 @@ def assign_candidates(
     Parameters
     ----------
     pools
-        In order of preference.
+        Pools in order of preference.
     buffers
-        Name of each buffer, in the order of the rows, and the tensors that share it.
+        Name of each buffer in the order of the rows, with the tensors that share it.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The graph of runs: each run of an op, and each copy of a tensor that it writes, by itself.
+"""The graph of runs: an op for each run of an op, a tensor for each copy that it writes.
 
-So what moves tensors between pools need know nothing of ops that run again: in the graph of runs
-every op runs once, and a tensor that is computed again is another tensor.
+In the graph of runs every op runs once, and a tensor that is computed again is another tensor. So
+code that moves tensors between pools need not know about recomputation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cpplan.program.copy_names import CopyNames, op_copies, tensor_copies
 
 @dataclass(frozen=True, slots=True)
 class RunsGraph:
-    """A graph of runs, in the order in which they run.
+    """A graph of runs, which lists the runs in order.
 
     Attributes
     ----------
@@ -36,14 +36,15 @@ class RunsGraph:
 def graph_of_runs(graph: Graph, order: Sequence[str]) -> RunsGraph:
     """The graph of the runs of an order, which repeats the names of ops that run again.
 
-    A run reads the latest copies. What an op writes within a tensor that it reads lies within the
-    copy that this run reads. Of an output that is computed again, the last copy bears the name.
+    A run reads the latest copies. If an op writes within a tensor that it reads, its run writes
+    within the copy that it reads. If a graph output is computed again, its last copy has the
+    output's name.
 
     Raises
     ------
     InputError
-        If the order is none of the graph's, or an op runs again that has bodies, or writes a part
-        of a tensor that it neither reads nor writes as a whole.
+        If this is not an order of the graph; or if an op that runs again has bodies, or writes a
+        part of a tensor that it neither reads nor writes as a whole.
 
     Examples
     --------
@@ -99,13 +100,13 @@ def _run(op: Op, name: str, read: Mapping[str, str], latest: Mapping[str, str]) 
 def _copies(
     graph: Graph, op: Op, names: CopyNames, latest: dict[str, str], number: int, total: int
 ) -> list[Tensor]:
-    """The tensors that a run of an op writes; ``latest`` is brought up to date."""
+    """The tensors that a run of an op writes; updates ``latest``."""
     if op.bodies and total > 1:
         raise InputError(f"op {op.name!r} runs again, but has bodies")
     written = [graph.tensor[name] for name in (*op.outputs, *op.workspaces)]
     roots = {graph.root[name][0] for name in op.inputs}
     ends = number + 1 == total
-    # The caller finds an output in its last copy, which bears the name.
+    # The caller finds an output under its own name, so its last copy gets that name.
     new = {
         t.name: names.copy(t.name, (number + 1) % total if t.kind == "output" else number)
         for t in written

@@ -12,23 +12,22 @@ from cpplan.program.liveness import is_outside
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The tensors of one storage in the arena, and who writes it.
+    """The tensors of one storage in the arena, and its writer.
 
     Attributes
     ----------
     tensor
         The tensor that has the whole storage.
     tensors
-        All tensors in it.
+        All tensors in the storage.
     writer
-        Name of the one op that writes all of it, or ``None``.
+        Name of the op that alone writes the whole storage, or ``None``.
     brought
-        True if the caller writes it before the first op.
+        True if the caller writes the storage before the first op.
     kept
-        True if it must lie in a pool to the end.
+        True if the storage must lie in a pool to the end.
     movable
-        True if all its bytes are written at once, by one op or by the caller, so that copies of it
-        agree.
+        True if one op, or the caller, writes all its bytes at once, so that its copies agree.
     """
 
     tensor: Tensor
@@ -40,10 +39,10 @@ class Storage:
 
 
 def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
-    """Storages in the arena by the name of the tensor that has all of it, in listing order.
+    """Storages in the arena, by the name of the tensor that fills them, in listing order.
 
-    Only a storage that one op writes as a whole, or the caller, is movable; workspaces and empty
-    storages are not.
+    A storage is movable if one op, or the caller, writes it as a whole; workspaces and empty
+    storages are not movable.
 
     Examples
     --------
@@ -84,10 +83,10 @@ def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
 
 
 def crossing_bytes(graph: Graph, op: Op) -> dict[str, int]:
-    """Storage -> bytes that cross if the op accesses it in place in a slow pool, for all its own.
+    """Storage of the op -> bytes that cross if the op accesses it where it lies in the slow pool.
 
-    The bytes of its tensors there, each once and no more than the storage has; none if the op
-    writes nothing but only passes views on.
+    The sum of the bytes of the op's tensors in the storage, at most the storage's own; 0 for the
+    storages of the outputs if the op only passes views on.
 
     Examples
     --------
@@ -122,7 +121,7 @@ def passes_on(graph: Graph, op: Op) -> bool:
 
 
 def _passed_on(graph: Graph, op: Op, name: str) -> bool:
-    """True if all bytes of an output are those of inputs in the same storage."""
+    """True if inputs in the same storage hold all bytes of an output already."""
     root, begin = graph.root[name]
     end = begin + graph.tensor[name].nbytes
     at = begin

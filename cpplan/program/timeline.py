@@ -1,9 +1,9 @@
-"""Time of a plan in which tensors move: ops one after another, and copies that may run beside.
+"""Time of a plan in which tensors move: ops run one after another, copies may run beside them.
 
-Ops take their cost, in cycles, and longer by what they read and write in the slow pool. A spill or
-a reload takes the cycles of its bytes; the next step begins when it ends. If the slow pool has a
-copy engine, a copy may be *begun* at its step and be waited for at a later one: ops between the two
-run beside it. Copies follow one another in the order in which they begin.
+An op takes its cost, in cycles, plus the cycles of its reads and writes in the slow pool. A spill
+or a reload takes the cycles of its bytes, and the next step begins when it ends. If the slow pool
+has a copy engine, a copy may be *begun* at its step and be waited for at a later one: ops between
+the two run beside it. Copies run one at a time, in the order in which they begin.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run_time(graph: Graph, order: Sequence[str], moves: Sequence[Move], slow: Po
 
 
 def begun_copies(order: Sequence[str], steps: dict[str, Move]) -> set[str]:
-    """Names of the copies that a later step waits for: each the last of its tensor before it.
+    """Names of the copies that a later step waits for: a wait is for its tensor's last copy.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def begun_copies(order: Sequence[str], steps: dict[str, Move]) -> set[str]:
 def least_time(cost: int | float, moved: int, slow: Pool) -> int | float:
     """Lower bound on the cycles of a plan, from the cost of its ops and the cycles of its moves.
 
-    With a copy engine, work and copies run beside one another at best; what ops read and write in
-    a slow pool that is ``direct`` is work.
+    With a copy engine, ops and copies run beside one another at best; reads and writes in a slow
+    pool that is ``direct`` take the ops' time.
 
     Examples
     --------

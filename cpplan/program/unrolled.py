@@ -1,11 +1,11 @@
 """A program that runs ops again, as a program of a graph in which every op runs once.
 
 Every run is an op of its own, and every retention interval of a storage is a storage of its own. So
-algorithms for graphs serve programs with repetitions too: the readers of each copy of a value, the
-copy that an op may overwrite, the source of copied bytes. Copies have the names that
+algorithms for graphs also serve programs with repetitions: they find the readers of each copy of a
+value, the copy that an op may overwrite, and the source of copied bytes. Copies have the names that
 :func:`~cpplan.program.liveness.to_problem` gives to buffers (see ``cpplan.program.copy_names``):
-the first has the tensor's own, the others ``name~1``, ``name~2``, …; likewise the views in each
-copy and the runs of an op.
+the first copy has the tensor's own name, the others ``name~1``, ``name~2``, …; views in a copy and
+runs of an op are named likewise.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from cpplan.program.copy_names import op_copies, tensor_copies
 
 
 def unroll(program: Program) -> Program:
-    """A program in which every run is an op of its own, or the same one if no op runs twice.
+    """A program in which every run is an op of its own; the same program if no op runs twice.
 
     The result needs the same buffers: ``to_problem(unroll(program))`` has the rows of
     ``to_problem(program)``. O(accesses + tensors × copies).
 
     If several ops write parts of a storage, and a run begins a new copy by writing only a part, the
     whole new copy is a workspace of that run: no op reads it by its name. If an op writes a view
-    again in a copy that already holds the view, it writes a new tensor over the same bytes that no
-    other op names, without in-place pairs and placements: those of the first run remain.
+    again in a copy that already holds the view, it writes a new tensor over the same bytes, which
+    no other op names. This tensor has no in-place pairs and placements; those of the first run
+    remain.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class _Unrolling:
         self.tensor_names, self.op_names = tensor_copies(source), op_copies(source)
         self.retention: dict[str, int] = {}
         self.newest: dict[str, int] = {}
-        # The run that begins a copy; none for tensors that the caller brings.
+        # Storage and copy -> the run that begins it; tensors that the caller brings have none.
         self.begun: dict[tuple[str, int], int] = {}
         self.written: set[tuple[str, int]] = set()
         self.passed_on: list[Tensor] = []
@@ -128,7 +129,7 @@ class _Unrolling:
         return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
 
     def _retention_of(self, name: str) -> int:
-        """Number of the copy with a tensor's latest value; for an unwritten view, its base's."""
+        """Number of the copy with a tensor's latest value; an unwritten view has its base's."""
         holder = self.source.holder
         name = holder[name]
         while name not in self.retention:
@@ -138,7 +139,7 @@ class _Unrolling:
         return self.retention[name]
 
     def _retention_to_write(self, name: str, root: str) -> int:
-        """Number of the storage's newest copy, or a new one if ``name`` was written in that."""
+        """Number of the storage's newest copy, or of a new one if that holds ``name`` already."""
         newest = self.newest.get(root)
         if newest is None or self.retention.get(name) == newest:
             newest = 0 if newest is None else newest + 1
@@ -155,7 +156,7 @@ class _Unrolling:
         elsewhere = tensor.kind in ("input", "output") and number != self._retention_of(name)
         view_of = tensor.view_of
         if view_of is not None:
-            # An empty view is a storage by itself: its base may have fewer copies.
+            # An empty view is a storage of its own: its base may have fewer copies.
             base = 0 if self.source.is_storage(name) else number
             view_of = self.tensor_names.copy(view_of[0], base), view_of[1]
         new = self.tensor_names.copy(name, number)
@@ -165,7 +166,7 @@ class _Unrolling:
         return replace(tensor, name=new, kind=kind, view_of=view_of)
 
     def _same_bytes(self, name: str, number: int, new: str) -> Tensor:
-        """A tensor of a new name over the bytes that ``name`` has in a copy."""
+        """A tensor with a new name over the bytes that ``name`` has in a copy."""
         tensor, (root, offset) = self.source.tensor[name], self.source.root[name]
         kind = "workspace" if tensor.kind == "workspace" else "intermediate"
         storage = self.tensor_names.copy(root, number)
@@ -173,7 +174,7 @@ class _Unrolling:
 
 
 def _rename(op: Op, names: Mapping[str, str]) -> Op:
-    """The op with new names for its tensors, also for those that its bodies share.
+    """The op with new names for its tensors, also in the bodies that share them.
 
     It has no axes: ops are split before their runs are counted.
     """

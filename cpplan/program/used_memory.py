@@ -41,11 +41,11 @@ class UsedMemory:
 def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemory:
     """The bytes of all tensors live at each binding. O(ops + tensors).
 
-    Live at a binding are the op's inputs and outputs, every tensor that a later binding still
-    reads, the outputs of the graph once they are computed, and its inputs from the first binding to
-    their last reader (an input that no op reads is live at the first binding only). Tensors that
-    share storage count once. Constants and padding do not count, and no output is computed in
-    place.
+    These tensors are live at a binding: the op's inputs and outputs, every tensor that a later
+    binding still reads, the graph's outputs once they are computed, and its inputs from the first
+    binding to their last reader (an input that no op reads is live at the first binding only).
+    Tensors that share storage count once. Constants and padding do not count, and no output is
+    written in place.
 
     Source: TVM's pass ``AnnotateUsedMemory`` (apache/tvm #11091, #11208), which sees the tensors
     between ops only.
@@ -53,7 +53,7 @@ def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemor
     Parameters
     ----------
     program
-        Its order counts, recomputations included.
+        Program whose order counts, recomputations included.
     workspaces
         True to count the op's own bytes too: its workspaces, and the most bytes that are live at
         once in its bodies.

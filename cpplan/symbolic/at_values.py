@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Sized plans remembered for each plan at its bounds.
 MOST_CACHED = 256
-# What plans anew, from sizes beyond the bounds and the problem that these make.
+# Function that plans again, from a sized plan beyond the bounds and its packing problem.
 Growth = Callable[[SizedPlan, Problem], SizedPlan]
 
 
@@ -29,7 +29,8 @@ def at_values(plan: Plan, values: Mapping[str, int], *, grow: Growth | None = No
     Parameters
     ----------
     grow
-        Plans anew where a value is above its bound; left out, that is an error.
+        Function that plans again if a value is above its bound; without it, such a value is an
+        error.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def _beyond(layout: SymbolicLayout, sized: SizedPlan) -> str | None:
 def _check_within(layout: SymbolicLayout, sized: SizedPlan) -> None:
     """Raise if an extent is negative or a tensor lies beyond its buffer at these values.
 
-    The bounds of the variables alone could not exclude either.
+    The bounds of the variables alone could not exclude these faults.
     """
     count, numbers = len(layout.tensors), sized.numbers
     size, within = numbers[:count], numbers[count : 2 * count]
@@ -115,7 +116,7 @@ def _check_within(layout: SymbolicLayout, sized: SizedPlan) -> None:
 
 
 def _problem(plan: Plan, layout: SymbolicLayout, numbers: Ints) -> Problem:
-    """The packing problem at the new sizes; buffers that lie within others are part of them."""
+    """The packing problem at the new sizes; buffers that lie within others have no rows."""
     rows = [row for name, row in plan.row.items() if name not in layout.moving]
     names = [plan.buffers[row] for row in rows]
     lower, upper = plan.lower[rows].copy(), plan.upper[rows].copy()

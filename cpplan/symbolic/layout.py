@@ -29,13 +29,13 @@ class SymbolicTensor(NamedTuple):
     Attributes
     ----------
     buffer
-        The buffer that it lies in.
+        The buffer that the tensor lies in.
     within
-        Its byte offset there.
+        Byte offset of the tensor in the buffer.
     nbytes
-        Its bytes.
+        Bytes of the tensor.
     shape, dtype
-        ``None`` if not known.
+        Its extents and element type; ``None`` if not known.
     """
 
     buffer: str
@@ -51,10 +51,10 @@ class Unbounded(NamedTuple):
     Attributes
     ----------
     nbytes
-        Its bytes.
+        Bytes of the tensor.
     storage
-        Tensors of one storage have the same bytes with all bounded variables at their bounds, and
-        are never live at one step.
+        Number of its storage. Tensors of one storage have the same bytes with all bounded variables
+        at their bounds, and are never live at one step.
     """
 
     nbytes: int | Dim
@@ -80,8 +80,9 @@ class SymbolicLayout:
     moving
         Buffers that lie within others, at an offset that may depend on the variables.
     sizes
-        If given, the plan holds at these values, and at all values at which no buffer is larger
-        than at one of these; else at all values within the ranges.
+        Sizes that the plan was made for, if any: it holds at these values, and at all values at
+        which no buffer is larger than at one of them. Without sizes, it holds at all values within
+        the ranges.
     """
 
     dims: Mapping[str, Range]
@@ -206,9 +207,10 @@ def share_equal(
     """Storages for tensors of unbounded size, the fewest in which all tensors have equal bytes.
 
     A storage has the bytes of its tensors with every bounded variable at its bound; these
-    expressions must be provably equal. Tensors of different ``groups`` do not share. Lifespans of
-    one size form an interval graph: giving each, in the order of their first steps, any storage
-    that is free needs no more storages than tensors are live at once. O(n log n + n × storages).
+    expressions must be provably equal. Tensors of different ``groups`` do not share. The lifespans
+    of tensors of one size form an interval graph: if each tensor, in the order of first steps,
+    takes any free storage, there are no more storages than tensors live at once. O(n log n + n ×
+    storages).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Alias candidates whose offset depends on the variables, and placements of them as views."""
+"""Alias candidates whose offset depends on the variables, and their placement as views."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def without(graph: Graph, relations: Collection[Related]) -> Graph:
 def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str, Relation]]:
     """The graph in which a copied part is a view of the tensor that it is copied to or from.
 
-    Each part lies within one tensor: the first that an op names. Left out are constants,
-    workspaces, views, tensors outside the arena, parts that would lie within themselves, and
-    results in a storage that the op accesses under another name too. A part is in no in-place pair.
-    Returned with the graph: part -> its placement.
+    Each part lies within one tensor: the first that an op names. Parts that stay as they are:
+    constants, workspaces, views, tensors outside the arena, parts that would lie within themselves,
+    and results in a storage that the op accesses under another name too. The new views are in no
+    in-place pair. The second value maps each part to its placement.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
 
 
 def _bring_into_blocks(graph: Graph, tensors: list[Tensor], parts: Mapping[str, Relation]) -> None:
-    """Put a graph input placed within an op's result, with that result, into a new input block.
+    """If a graph input is placed within an op's result, put both into a new input tensor.
 
     The caller brings an input before the op could make the storage that holds it.
     """

@@ -14,13 +14,13 @@ from cpplan.model.tensor import Tensor
 def narrow_to(graph: Graph, sizes: Sequence[Mapping[str, int]]) -> Graph:
     """The graph with every variable's upper bound at its largest value in some sizes.
 
-    So no variable is unbounded. Placements are left out, since their offsets may depend on the
-    size.
+    After this no variable is unbounded. Placements are left out, since their offsets may depend on
+    the size.
 
     Parameters
     ----------
     graph
-        With symbols.
+        A graph with symbols.
     sizes
         Values of all variables, within their bounds; at least one.
 

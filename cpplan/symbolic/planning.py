@@ -1,9 +1,9 @@
 """Planning at the bounds of the variables, so that the plan holds at every size below them.
 
-A tensor that is smaller than at its bound lies within the bytes that it has there, so a plan at the
+A tensor that is smaller than at its bound lies within its bytes at the bound, so a plan at the
 bounds has no overlap at any size. A placement at an offset that depends on the variables is
-different: the part must move with the size. It may, within a storage that is live as a whole from
-its first write to its last read, like a view.
+different: the part must move with the size. It may move within a storage that is live as a whole,
+from the first write to the last read, as a view does.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from cpplan.program.liveness import to_problem
 from cpplan.symbolic.layout import SymbolicLayout, symbolic_layout
 from cpplan.symbolic.moving import Related, moving_relations, place_as_views, without
 
-# Shares of the time: for the plan with every placement at its offset at the bounds, and for the
-# plan with only the placements that never move.
+# Share of the time for the plan with all placements at their offsets at the bounds, and share for
+# the plan with only the placements that never move.
 FIRST_SHARE, SECOND_SHARE = 0.4, 0.3
 
 
@@ -35,9 +35,9 @@ def plan_at_bounds(
     Parameters
     ----------
     program
-        Of a graph with symbols.
+        Program of a graph with symbols.
     solve_part
-        Plans a program without symbols, in a share of the time.
+        Function that plans a program without symbols in a share of the time.
     moves
         True if placements may be chosen.
     """
@@ -90,7 +90,7 @@ def _still(program: Program, graph: Graph, moving: Collection[Related]) -> Progr
 
 
 def _unproved(plan: Plan) -> Plan:
-    """The plan without its proofs, which hold only without placements whose offset moves."""
+    """The plan without its proofs: they exclude placements whose offset depends on variables."""
     status = {"optimal": "feasible", "infeasible": "unknown"}.get(plan.status, plan.status)
     return replace(
         plan,

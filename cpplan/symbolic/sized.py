@@ -71,8 +71,8 @@ class SizedPlan:
         Raises
         ------
         InputError
-            If the arena is no flat array of bytes or too small, or shape or dtype are not known or
-            have no NumPy equivalent.
+            If the arena is not a flat array of bytes or is too small, or if shape or dtype are not
+            known or have no NumPy equivalent.
         """
         shape, dtype = self.shape(tensor), self.layout.tensors[tensor].dtype
         if arena.dtype != np.uint8 or arena.ndim != 1:
@@ -111,7 +111,7 @@ class SizedPlan:
             else (buffer, within)
             for name, (buffer, within) in plan.views.items()
         }
-        # A tensor without bytes is in no relation.
+        # Leave out relations of tensors without bytes.
         relations = tuple(
             relation._replace(offset=self.offset(relation.tensor) - self.offset(relation.other))
             if layout.moving & {relation.tensor, relation.other}

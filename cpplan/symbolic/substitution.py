@@ -29,7 +29,7 @@ def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
         if within.lower == within.upper:
             size = substitute(size, {name: within.lower})
             continue
-        # The change from each value of the variable to the next.
+        # Change of the expression from each value of the variable to the next.
         steps = {**dims, name: Range(within.lower, within.upper - 1)}
         change = substitute(size, {name: one + 1}) - size
         rise = Range(change, change) if isinstance(change, int) else change.bounds(steps)

@@ -1,7 +1,7 @@
 """Symbolic dimensions: integers, or expressions of named variables.
 
-An expression is read from text without evaluating it, has one form for what is provably equal,
-and can be bounded and evaluated.
+An expression is read from text without executing any of it. Provably equal expressions have one
+form. An expression can be bounded and evaluated.
 
 >>> height = parse_dim("(h + 1)//2")
 >>> height.evaluate({"h": 224}), height.bounds({"h": Range(32, 224)})

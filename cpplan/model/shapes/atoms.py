@@ -1,6 +1,6 @@
 """Canonical forms of floor divisions and maxima.
 
-All other operators are expressed by these two: ``a % b = a - b*(a//b)``,
+All other operators are expressed by floor divisions and maxima: ``a % b = a - b*(a//b)``,
 ``ceildiv(a, b) = -((-a)//b)`` and ``min(a, b) = -max(-a, -b)``, so that ``n + (-n) % 8`` and
 ``8*ceildiv(n, 8)`` are one expression.
 """
@@ -79,7 +79,7 @@ def maximum(args: list[Terms]) -> Terms:
         shared = {m: k for m, k in shared.items() if coefficients.get(m) == k}
     common = canonical(shared)
     rest = sorted((add(moving, common, -1), left) for moving, left in most.items())
-    # Keep the constant of the first that has a variable: max(n, 8) keeps its written form.
+    # Keep the constant of the first argument with a variable: max(n, 8) keeps its written form.
     base = next(left for moving, left in rest if moving)
     found = [_with(moving, left - base) for moving, left in rest]
     found = [terms for terms in found if as_constant(terms) is None] + [

@@ -1,9 +1,9 @@
 """Intervals that contain all values of an expression.
 
-A polynomial is monotone in an atom if its derivative has one sign; then only the ends matter. If
-atoms depend on each other (``n - n//2``), the same polynomial is rewritten in several ways, and the
-interval of each is valid: ``n//2`` is ``(n - n % 2)/2``, and ``q + max(a, b)`` is the larger
-of ``q + a`` and ``q + b``.
+A polynomial is monotone in an atom if its derivative has one sign; then only the ends of its
+interval matter. If atoms depend on each other (``n - n//2``), the same polynomial is rewritten in
+several ways, and the interval of each is valid: ``n//2`` is ``(n - n % 2)/2``, and ``q + max(a,
+b)`` is the larger of ``q + a`` and ``q + b``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cpplan.model.shapes.terms import Atom, Monomial, Sum, Terms, exact_quotient
 from cpplan.model.shapes.values import Range, read_range
 from cpplan.model.shapes.writing import write
 
-# Largest number of choices of branches of maxima in one sum, and of corners of a box.
+# Most choices of branches of maxima in one sum, and most corners of a box, that are tried.
 MOST_BRANCHES, MOST_CORNERS = 16, 32
-# Terms times atoms; a larger sum gets fewer rewritings and corners, in the end just one.
+# Product of terms and atoms above which fewer rewritings and corners of a sum are tried.
 MOST_EFFORT = 1024
 
 
@@ -106,7 +106,7 @@ class _Box:
         return best
 
     def _branches(self, terms: Sum, atom: Atom, branches: int) -> Interval:
-        """Interval of ``q + k*max(a, b)``: of the larger sum if ``k >= 0``, else of the smaller."""
+        """Interval of ``q + k*max(a, b)``: of the larger branch if ``k >= 0``, else the smaller."""
         factor: dict[Monomial, int | Fraction] = {}
         others: dict[Monomial, int | Fraction] = {}
         for monomial, k in terms.items():
@@ -151,7 +151,7 @@ def _extreme(
     lowest: bool,
     corners: int,
 ) -> End:
-    """The lowest (or highest) value; atoms of degree one have an end of their intervals there."""
+    """The lowest (or highest) value; each atom of degree one then is at an end of its interval."""
     narrow = _narrow(slopes, dict(box), lowest=lowest, once=not corners)
     for atom, ends in narrow.items() if corners > 1 else ():
         open_ended = any(isinstance(end, float) for end in ends)

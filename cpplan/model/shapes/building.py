@@ -11,12 +11,12 @@ from cpplan.model.shapes.writing import write_name
 
 
 def variable(name: str) -> Dim:
-    """The variable of that name, which may be any text but an empty one.
+    """The variable with this name, which may be any text except an empty one.
 
     Raises
     ------
     InputError
-        If the name is no text or empty.
+        If the name is not text, or is empty.
 
     Examples
     --------

@@ -86,7 +86,7 @@ class Dim:
         Raises
         ------
         InputError
-            If a variable has no value or one that is no integer, or a divisor is zero.
+            If a variable has no value, or a value that is not an integer, or if a divisor is zero.
 
         Examples
         --------
@@ -111,7 +111,8 @@ class Dim:
     def bounds(self, ranges: Mapping[str, Range]) -> Range:
         """Interval that contains every value; interval arithmetic after Moore (1966).
 
-        It is exact where each variable occurs once or the polynomial is monotone in every variable.
+        It is exact if each variable occurs once, or if the polynomial is monotone in every
+        variable.
 
         Parameters
         ----------
@@ -121,7 +122,7 @@ class Dim:
         Raises
         ------
         InputError
-            If a variable has no range or an empty one, or a divisor may be zero.
+            If a variable has no range, or an empty range, or if a divisor may be zero.
 
         Examples
         --------

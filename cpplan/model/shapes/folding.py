@@ -21,7 +21,7 @@ from cpplan.model.shapes.terms import (
 
 
 def fold(terms: Terms) -> Terms:
-    """The same polynomial, with remainders for quotients where that leaves fewer terms."""
+    """The same polynomial, with remainders for quotients if that leaves fewer terms."""
     for atom in quotients(terms):
         folded = substitute(terms, atom)
         if folded is not None and all(k.denominator == 1 for k in folded.values()):
@@ -38,7 +38,7 @@ def quotients(terms: Sum | Terms) -> list[Atom]:
 
 
 def substitute(terms: Sum | Terms, atom: Atom) -> Sum | None:
-    """The polynomial with ``(p - p % d) / d`` for ``p // d``, or ``None`` if it is none then."""
+    """The polynomial with ``(p - p % d) / d`` for ``p // d``; ``None`` if that is no polynomial."""
     p, d = atom.args
     value = as_constant(d)
     numerator: dict[Monomial, int | Fraction] = dict(p)

@@ -48,7 +48,7 @@ def power(a: Interval, exponent: int) -> Interval:
 def floordiv(a: Interval, b: Interval) -> Interval:
     """Interval of quotients rounded down; 0 is not in ``b``.
 
-    They are monotone in the dividend, and also in the divisor, since it has only one sign.
+    Quotients are monotone in the dividend, and also in the divisor, which has only one sign.
     """
     ends = [_floordiv(x, y) for x in a for y in b]
     return Interval(min(ends), max(ends))
@@ -85,7 +85,7 @@ def common(a: Interval, b: Interval) -> Interval:
 
 
 def _add(x: End, y: End) -> End:
-    # An integer beyond the floats cannot be added to an infinity.
+    # Python cannot add an integer that is too large for a float to an infinity.
     for end in (x, y):
         if isinstance(end, float):
             return end

@@ -39,8 +39,9 @@ def parse_dim(text: str) -> int | Dim:
     """Expression of integers and variables, read from text.
 
     Operators are ``+ - * // %`` and ``**`` with an integer, calls ``max``, ``min``, ``ceildiv``,
-    ``floordiv``, ``mod``, and ``floor`` and ``ceil`` of a fraction (``floor(h/2)``); all bind as
-    Python's. A variable is a word of letters, digits and ``_``, or any text between backquotes.
+    ``floordiv``, ``mod``, and ``floor`` and ``ceil`` of a fraction (``floor(h/2)``); all have
+    Python's precedence. A variable is a word of letters, digits and ``_``, or any text between
+    backquotes.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from cpplan.model.shapes.writing import write
 if TYPE_CHECKING:
     import numpy as np
 
-# A coefficient and the nodes that it is multiplied with.
+# A coefficient and the nodes that it is multiplied by.
 _Product: TypeAlias = tuple[int, tuple[int, ...]]
 
 
@@ -32,7 +32,7 @@ class _Node(NamedTuple):
 class ShapeTable:
     """Expressions as one graph of distinct subexpressions, in topological order.
 
-    It keeps the last values: only nodes that depend on a variable with another value are computed
+    The table keeps the last values: only nodes that depend on a changed variable are computed
     again. Intermediate integers may have any size.
 
     Parameters
@@ -79,8 +79,8 @@ class ShapeTable:
         Raises
         ------
         InputError
-            If a variable has no value or one that is no integer, a divisor is zero, or a value is
-            beyond 64 bits; names it.
+            If a variable has no value, or a value that is not an integer, if a divisor is zero, or
+            if a result exceeds 64 bits; names it.
         """
         import numpy as np
 
@@ -92,7 +92,7 @@ class ShapeTable:
         if before is not None:
             affected = (self._affected[name] for name in given if before[name] != given[name])
             nodes = sorted(set().union(*affected))
-        # After an error, no value is known.
+        # If this fails, the next call computes all values again.
         self._known = None
         self._compute(nodes, given)
         read = [(row, self._numbers[node]) for node in nodes for row in self._rows.get(node, ())]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from cpplan.model.errors import InputError
 
-# Limits of one expression, in words of its text and in depth, which recursion can stand.
+# Largest expression: words of its text, and depth that recursion can handle.
 MOST_WORDS, DEEPEST = 20_000, 60
 
 
@@ -33,7 +33,7 @@ class Atom:
     args
         Arguments of the other kinds, polynomials.
     words, depth
-        Size of its text, and depth of atoms within it.
+        Words of the atom's text, and depth of the atoms within it.
     """
 
     key: str
@@ -51,7 +51,7 @@ Sum: TypeAlias = Mapping[Monomial, int | Fraction]
 
 def apply(kind: str, args: tuple[Terms, ...]) -> Atom:
     """The atom of an operator and its arguments."""
-    # "~" begins no variable's key.
+    # No variable's key begins with "~".
     key = f"~{kind}({','.join(_key(arg) for arg in args)})"
     inner = [atom for arg in args for monomial, _ in arg for atom in monomial]
     words = sum(atom.words for atom in inner) + sum(map(len, args)) + 1
@@ -82,7 +82,7 @@ def constant(value: int) -> Terms:
 
 
 def as_constant(terms: Terms) -> int | None:
-    """Number that a polynomial without variables is, or ``None`` if it has one."""
+    """Value of a polynomial without variables, or ``None`` if it has variables."""
     if not terms:
         return 0
     return terms[0][1] if not terms[0][0] else None
@@ -135,7 +135,7 @@ def divide(monomial: Monomial, by: Monomial) -> Monomial | None:
 
 
 def exact_quotient(terms: Terms, by: Terms) -> Terms | None:
-    """Quotient ``terms / by``, or ``None`` if it is no polynomial with integer coefficients."""
+    """Quotient ``terms / by``, or ``None`` if it is not a polynomial with integer coefficients."""
     quotient: dict[Monomial, int] = {}
     while terms:
         (monomial, c), (lead, d) = terms[0], by[0]

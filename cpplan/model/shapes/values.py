@@ -55,7 +55,7 @@ def read_value(name: str, values: Mapping[str, int]) -> int:
     Raises
     ------
     InputError
-        If it has none, or one that is no integer.
+        If the variable has no value, or a value that is not an integer.
     """
     if name not in values:
         raise InputError(f"dimension {name!r} has no value")
@@ -68,7 +68,7 @@ def read_range(name: str, ranges: Mapping[str, Range]) -> Range:
     Raises
     ------
     InputError
-        If it has none, or one without an integer in it.
+        If the variable has no range, or a range without an integer.
     """
     if name not in ranges:
         raise InputError(f"dimension {name!r} has no range")

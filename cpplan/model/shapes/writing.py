@@ -34,7 +34,7 @@ def write(terms: Terms) -> str:
 
 
 def postfix(terms: Terms) -> tuple[int | str, ...]:
-    """Postfix form: operands before operators, which take two each."""
+    """Postfix form: each operator follows its two operands."""
     found: list[int | str] = []
     for at, (monomial, c) in enumerate(fold(terms)):
         begun = c != 1 or not monomial

@@ -22,12 +22,13 @@
 
 A newline ends each header, each binding line and each line that begins with a keyword; ``#`` starts
 a comment. A header declares a tensor that no op binds; a view that is neither input, constant nor
-output is a ``view``. A binding's ``name`` is left out if it is the op's kind, ``in BYTES`` if it
-follows from shape and dtype. ``%y over %x`` is an in-place pair; ``after`` lists ops that must have
-run; the op can run in pieces along each ``axis``. An op that is bound again gives only its name;
-its results then have names of their own, ``%t~1``, by which later bindings read them. ``tensors``
-and ``ops`` give the order of listing if it is not the order of declaration. Sizes that depend on
-variables are printed at the bounds: such a text reads as a program of fixed sizes.
+output is a ``view``. A binding's ``name`` is left out if it equals the op's kind, and ``in BYTES``
+if the size follows from shape and dtype. ``%y over %x`` is an in-place pair; ``after`` lists ops
+that must have run; the op can run in pieces along each ``axis``. A repeated binding gives only the
+op's name; its results get names of their own, ``%t~1``, under which later bindings read them.
+``tensors`` and ``ops`` give the order in which the graph lists them, if it is not the order of
+declaration. Sizes that depend on variables are printed at the bounds: reading such a text gives a
+program of fixed sizes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _WORD = re.compile(r"[A-Za-z0-9_./:~-]+")
 def format_program(program: Program) -> str:
     """Text of a program, which :func:`cpplan.program.text.parser.parse_program` reads back exactly.
 
-    The comment behind a binding has the bytes of its results, and the bytes live while it runs.
+    The comment after a binding has the bytes of its results, and the bytes live while it runs.
 
     Examples
     --------
