@@ -17,7 +17,7 @@ from cpplan.model.errors import InputError, MissingExtraError
 
 
 def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
-    """Rows from a Dask cluster as tasks finish; one task at a time for each thread of its workers.
+    """Rows from a Dask cluster as tasks finish; each thread of its workers runs one task at a time.
 
     A worker that is lost costs no row: its tasks go to others. Files must be where the workers find
     them under the same names. If a run is interrupted, its workers finish the tasks that they have
@@ -26,13 +26,13 @@ def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
     Parameters
     ----------
     scheduler
-        Address of the cluster's scheduler; the current client's if left out.
+        Address of the cluster's scheduler; if left out, the current client's scheduler.
 
     Raises
     ------
     InputError
-        If the cluster cannot be reached within Dask's own time for connecting (30 seconds unless
-        its configuration says otherwise), has no workers, or is lost; names it.
+        If the cluster cannot be reached within Dask's time limit for connections (30 seconds by
+        default), has no workers, or is lost; names the cluster.
     """
     joblib = need_joblib()
     with _client_of(scheduler) as client:
@@ -44,7 +44,8 @@ def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
             work = joblib.Parallel(
                 return_as="generator_unordered", batch_size=1, pre_dispatch=at_once
             )
-            # As bytes: Dask would spread larger objects over workers, and lose them with those.
+            # Tasks are sent as bytes: Dask would spread larger objects over workers and lose them
+            # with a worker.
             yield from work(joblib.delayed(run_isolated)(pickle.dumps(task)) for task in tasks)
 
 
@@ -90,8 +91,8 @@ def _client_of(scheduler: str | None) -> Iterator[Any]:
 def _greet(scheduler: str) -> None:
     """Shake hands with a scheduler; raise ``OSError`` or ``ValueError`` if there is none.
 
-    A client that finds none would take a minute to end, and would wait for ever for a server that
-    listens there but never answers.
+    Without this check, a client that finds no scheduler would take a minute to end, and would wait
+    for ever for a server that listens there but never answers.
     """
     import dask
     from dask.utils import parse_timedelta
@@ -109,7 +110,8 @@ def _greet(scheduler: str) -> None:
         (await asyncio.wait_for(hand, seconds + 1)).abort()
 
     try:
-        # In a thread of its own: the caller's may have a loop that runs, as notebooks do.
+        # In a thread of its own: the caller's thread may have a running event loop, as in
+        # notebooks.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, shake()).result()
     except (TimeoutError, asyncio.TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""Digests of values, the same in every process, by which rows are found again."""
+"""Digests of values, the same in every process, to recognise rows of earlier runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def digest_value(value: Any) -> str:
     Raises
     ------
     InputError
-        If it holds a value without content of its own (a function, say).
+        If the value contains an object without content of its own (a function, say).
 
     Examples
     --------
@@ -75,7 +75,7 @@ def digest_file(path: str | PathLike[str]) -> str:
     Raises
     ------
     InputError
-        If it cannot be read; names the file.
+        If the file cannot be read; names it.
     """
     digest = hashlib.sha256()
     try:

@@ -1,7 +1,7 @@
 """Tasks run on this machine through joblib: the number of processes, and rows as tasks finish.
 
-Here, each of joblib's threads controls one process at a time; on Dask (``cluster``), the workers'
-threads do.
+On this machine, each of joblib's threads controls one process at a time; on Dask (``cluster``),
+each thread of a worker does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BACKENDS = ("processes", "dask")
 
 
 def count_processes(tasks: Sequence[Task], wanted: int | None) -> int:
-    """Number of tasks to run at once, whose threads are no more than the cores.
+    """Number of tasks to run at once: together they have no more threads than there are cores.
 
     Raises
     ------

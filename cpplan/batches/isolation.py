@@ -17,7 +17,7 @@ from cpplan.batches.task import Task
 from cpplan.batches.task_planning import Row, failed, lacks_memory, machine
 from cpplan.model.printable import MESSAGE, printable
 
-# Variables that tell libraries how many threads to make.
+# Environment variables that set the number of threads of libraries.
 _THREADS = (
     "MKL_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -35,9 +35,10 @@ class Processes:
 
     def start(self, threads: int) -> subprocess.Popen[bytes]:
         """A new process, which waits for its task."""
-        # Ctrl-C is for the whole group of processes; a task cut short would look like a result.
+        # Ctrl-C reaches the whole process group: a task that it cuts short would look like a
+        # result.
         code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-        # With this process's path, it finds the same packages.
+        # With this process's module path, the new process finds the same packages.
         code += f"import sys; sys.path[:] = {sys.path!r}; "
         code += "from cpplan.batches.task_process import main; main()"
         pipe, environment = subprocess.PIPE, os.environ | dict.fromkeys(_THREADS, str(threads))
@@ -72,15 +73,15 @@ class Processes:
             process.wait()
 
     def run(self, task: Task) -> Row:
-        """The task's row; if its process fails or takes too long, the row says so."""
+        """The task's row; its status tells if the process failed or took too long."""
         start = time.perf_counter()
         process = self.start(task.setting.threads)
-        # Not left to ``communicate``, which would close it: the process lives while it is open.
+        # ``communicate`` would close standard input, and the process lives only while that is open.
         given, process.stdin = process.stdin, None
         assert given is not None
         limit = task.limits.seconds
         data = pickle.dumps(task.limits.memory) + pickle.dumps(task)
-        # The time limit holds, too, for a process that never reads all of a large task.
+        # The time limit must also hold for a process that never reads all of a large task.
         sender = threading.Thread(target=_send, args=(given, data), daemon=True)
         sender.start()
         try:
@@ -97,7 +98,7 @@ class Processes:
 
 
 def run_isolated(task: bytes) -> Row:
-    """Row of a pickled task, run in a process of its own; for workers on other machines."""
+    """Row of a pickled task that runs in a process of its own; for workers on other machines."""
     return Processes().run(pickle.loads(task))
 
 

@@ -34,8 +34,9 @@
     memory_limit = "60%"
     pools = [{ name = "sram" }]
 
-A setting has every keyword of ``cpplan.solve`` but ``progress``; without any, there is one, of the
-defaults. A folder of models is a manifest of it alone, under the options given beside it.
+A setting has every keyword of ``cpplan.solve`` except ``progress``; if a manifest has no settings,
+there is one, with the defaults. A folder given instead of a manifest means all its models under one
+setting, whose options are given beside it.
 """
 
 from __future__ import annotations
@@ -86,16 +87,16 @@ def read_manifest(path: str | PathLike[str], options: Mapping[str, Any] | None =
     Parameters
     ----------
     path
-        Of the file or the folder.
+        Path of the file or the folder.
     options
         Keywords of ``cpplan.solve`` for a folder; a manifest has settings of its own.
 
     Raises
     ------
     InputError
-        If it cannot be read, a key is unknown, a value not understood, or there are options for a
-        manifest; names the file, the entry and what was expected. Models are read later, one by
-        one.
+        If the manifest cannot be read, a key is unknown, a value is not understood, or options are
+        given with a manifest; names the file, the entry and what was expected. Models are read
+        later, one by one.
     """
     path = Path(path)
     if os.path.isdir(path):
@@ -203,7 +204,7 @@ def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
 
 
 def _dims(given: object) -> dict[str, Any] | None:
-    """Extents, or bounds ``[lower, upper]``, ``[lower]`` for no upper one."""
+    """Extents, or bounds ``[lower, upper]``; ``[lower]`` has no upper bound."""
     if given is None:
         return None
     if not isinstance(given, dict):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cpplan.program.anf import Program
 
 _SCHEME = "zoo://"
-# Packages of ``zoo://`` models: another version may have other models under the same names.
+# Packages of ``zoo://`` models; other versions may have other models under the same names.
 _PACKAGES = ("onnx", "timm", "torch", "torchvision", "transformers")
 
 
@@ -39,7 +39,7 @@ class Model:
     source
         A file or ``zoo://…``, as ``cpplan.load`` takes it; or a graph, program or problem.
     dims, in_place, workspaces
-        For ``cpplan.load``.
+        Options of ``cpplan.load``.
 
     Examples
     --------
@@ -73,8 +73,8 @@ class Model:
     def digest(self) -> str | None:
         """Digest of the content and of the reading options; ``None`` if the file cannot be read.
 
-        A file's digest covers its bytes and those of files beside it that are read with it; that
-        of ``zoo://…`` covers its name and the versions of the packages that have such models.
+        A file's digest covers its bytes and the bytes of files that are read with it; the digest of
+        ``zoo://…`` covers the name and the versions of the packages that have such models.
         """
         content: Any = self.source
         if self.is_file:
@@ -98,7 +98,7 @@ def _versions() -> dict[str, str]:
 
 
 def _files_of(path: Path) -> Iterable[Path]:
-    """The file, and the second part of a listing if there is one under another ending."""
+    """The file, and the second file of a listing that comes in two files."""
     if path.suffix.lower() != ".txt":
         return (path,)
     stem = path.name.removesuffix("-buffer-assignment.txt").removesuffix("-live-range.txt")
@@ -117,7 +117,7 @@ def models_like(pattern: str, folder: Path) -> list[Model]:
     Raises
     ------
     InputError
-        If there is none.
+        If there is no such file.
     """
     found = sorted(
         name
@@ -135,7 +135,7 @@ def models_in(folder: Path, prefix: str = "") -> list[Model]:
     Raises
     ------
     InputError
-        If there is none.
+        If there is no such file.
     """
     try:
         files = sorted(

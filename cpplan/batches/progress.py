@@ -16,16 +16,16 @@ class BatchProgress:
     done, total
         Rows so far, and rows at the end.
     kept
-        Number of the rows done that an earlier run had left.
+        Number of done rows that come from an earlier run.
     seconds
         Seconds since this run began.
     row
-        The latest, or ``None`` at the start.
+        The latest row, or ``None`` at the start.
     note
         Current work other than planning.
     others
-        At the start: number of rows of an earlier run that the table will lose, since they belong
-        to other models, settings or limits, or to another version.
+        At the start: number of rows of an earlier run that will be dropped from the table, since
+        they belong to other models, settings, limits or versions.
     """
 
     done: int
@@ -38,7 +38,7 @@ class BatchProgress:
 
     @property
     def rate(self) -> float | None:
-        """Rows a second in this run, or ``None`` if there are none yet."""
+        """Rows a second in this run, or ``None`` if no row is done yet."""
         new = self.done - self.kept
         return new / self.seconds if new and self.seconds else None
 

@@ -1,9 +1,9 @@
 """Store of a batch's rows while it runs; a kill at any time leaves each row whole or absent.
 
-Beside ``results.parquet``, the folder ``results.parquet.parts`` holds a file a row, written under
-another name and then renamed. When all rows are there, the table is written in the same way into
-the folder, renamed to its final place in one step, and the folder is removed. A later run reads
-the table and the folder, and keeps every row that has the key of one of its tasks.
+Beside ``results.parquet``, the folder ``results.parquet.parts`` holds one file for each row,
+written under a temporary name and then renamed. When all rows are done, the table is written into
+the folder in the same way and moved to its final place in one step; then the folder is removed. A
+later run reads the table and the folder, and keeps every row that has the key of one of its tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RowStore:
     def __enter__(self) -> RowStore:
         while self._lock is None:
             self._lock = self._take_lock()
-        # Files that a killed run had begun to write.
+        # Remove files that a killed run had begun to write.
         for begun in (*self._folder.glob(".cpplan.*"), self._folder / _TABLE):
             begun.unlink(missing_ok=True)
         return self
@@ -58,10 +58,10 @@ class RowStore:
         trace: TracebackType | None,
     ) -> None:
         assert self._lock is not None
-        # While the lock is held; but Windows removes no open file.
+        # Remove the file while the lock is held; Windows cannot remove an open file.
         if os.name != "posix":
             self._lock.close()
-        # An empty folder is no use to a later run.
+        # A later run has no use for an empty folder.
         with suppress(OSError):
             if not any(self._parts()):
                 (self._folder / _LOCK).unlink(missing_ok=True)
@@ -102,7 +102,7 @@ class RowStore:
         write_text(self._folder / f"{row['key']}.json", json.dumps(row))
 
     def finish(self, rows: Iterable[Row], baselines: Iterable[str]) -> None:
-        """Write the table, which replaces the rows kept."""
+        """Write the table, which replaces the stored rows."""
         arrow = need_arrow()
         table = self._folder / _TABLE
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
 
 BASELINES = ("greedy_by_size",)
-# Statuses of plans; any other is a failure of the task.
+# Statuses of plans; any other status means that the task failed.
 PLANNED = ("optimal", "feasible", "infeasible", "unknown")
 
 
@@ -43,33 +43,33 @@ def batch(
     retry: bool = False,
     progress: Callable[[BatchProgress], None] | None = None,
 ) -> pandas.DataFrame:
-    """Plan every model under every setting, several at once; one row each.
+    """Plan every model under every setting, several tasks at once; the table has one row each.
 
-    Every task runs in a process of its own: one that fails, crashes, or meets a limit is a row that
-    says so. Heuristics that a program has registered are not known there.
+    Every task runs in a process of its own: if it fails, crashes or reaches a limit, the status of
+    its row says so. Heuristics that the calling program has registered are not known there.
 
     Parameters
     ----------
     models
         Name -> anything that ``cpplan.load`` takes; or a list of files or of ``Model``.
     settings
-        Name -> keywords of :func:`cpplan.solve`, or a list of ``Setting``; the defaults of
-        ``solve`` with one worker, under the name ``default``, if left out. See
+        Name -> keywords of :func:`cpplan.solve`, or a list of ``Setting``; if left out, one setting
+        ``default`` with the defaults of ``solve`` and one worker. See
         :class:`~cpplan.batches.setting.Setting`.
     output
         The table to write, ``.parquet``; see :mod:`cpplan.batches.table` for its columns. Rows that
         an earlier run has left there, or beside it, are kept if model, setting, limits and version
         are unchanged; its other rows are dropped. Without ``output``, no rows are stored.
     baselines
-        Heuristics to compare with.
+        Names of heuristics to compare with.
     processes
-        Tasks at once; as many as fit if left out: their threads are never more than the cores. (On
-        Dask, one for each thread of its workers.)
+        Number of tasks at once. If left out, as many as have no more threads together than there
+        are cores; on Dask, one for each thread of its workers.
     task_seconds, task_memory
         Limits of each task; see :class:`~cpplan.batches.task.Limits`.
     backend, scheduler
-        ``"dask"`` runs the tasks on a Dask cluster, by its scheduler's address or through the
-        current client.
+        ``"dask"`` runs the tasks on a Dask cluster: ``scheduler`` is its address; if left out, the
+        current client is used.
     retry
         Run failed tasks again.
     progress
@@ -83,7 +83,7 @@ def batch(
     Raises
     ------
     InputError
-        If anything but a model is not understood; names it.
+        If an argument other than a model is not understood; names it.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def batch(
     def run(some: Sequence[Task], tell: Callable[[str], None]) -> Generator[Row]:
         if processes is None:
             return run_on_dask(some, scheduler)
-        # Once, before many processes find that loops must be compiled.
+        # Compile once, before each of many processes starts to compile the same loops.
         warm_up(tell=lambda group: tell(f"compiling the loops for {group}, once"))
         return run_here(some, processes)
 

@@ -11,7 +11,7 @@ from cpplan.model.names import check_key, check_name
 from cpplan.model.pool import Pool
 from cpplan.solving.request import Request, make_request
 
-# Values that are kept as the request has read them: limits in bytes, names as tuples.
+# Options whose values are kept as the request reads them: limits in bytes, names as tuples.
 _READ = ("memory_limit", "capacity", "first", "last")
 
 
@@ -24,9 +24,9 @@ class Setting:
     name
         Name of the setting in its rows.
     options
-        Keywords of :func:`cpplan.solve` but ``progress``. One worker if ``workers`` is left out.
-        ``memory_limit`` and ``capacity`` may be shares (``"60%"``) of the bytes that the model has
-        live at once in its given order with nothing shared. ``pools`` may be mappings.
+        Keywords of :func:`cpplan.solve` except ``progress``. One worker if ``workers`` is left out.
+        ``memory_limit`` and ``capacity`` may be shares (``"60%"``) of the most bytes live at a step
+        of the model's given order, without sharing. ``pools`` may be mappings.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class Setting:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The options as JSON-ready values."""
+        """The options as values that JSON can hold."""
         values = dict(self.options)
         if values.get("pools") is not None:
             values["pools"] = [asdict(pool) for pool in values["pools"]]
@@ -70,7 +70,7 @@ class Setting:
 
 
 def setting_name(options: Mapping[str, Any]) -> str:
-    """A name that says the options of a setting that has none of its own.
+    """A name made from the options, for a setting without a name.
 
     Examples
     --------

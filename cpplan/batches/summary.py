@@ -23,15 +23,16 @@ class SettingSummary:
     Attributes
     ----------
     models, planned, optimal
-        Numbers of models, of models planned, and of those with a plan proved optimal.
+        Numbers of models, of planned models, and of models with a plan proved optimal.
     to_best, to_bound
-        Geometric means of the measure over the best of any setting, and of the bytes over their
-        bound; over the models that every setting has planned
-        (of those settings that have planned any). ``None`` if one of the ratios is infinite.
+        Geometric means of two ratios: the measure to the best of any setting, and the bytes to
+        their bound. They run over the models that every setting has planned, without settings that
+        have planned none. ``None`` if a ratio is infinite.
     to_baseline
-        Baseline -> geometric mean, over the same models, of the bytes over the baseline's.
+        Baseline -> geometric mean, over the same models, of the ratio of the bytes to the
+        baseline's.
     seconds
-        Total time of planning.
+        Total time of planning, seconds.
     profile
         Share of all models within each factor of the best of any setting (Dolan and Moré, 2002).
     """
@@ -51,8 +52,8 @@ class SettingSummary:
 class Duel:
     """Numbers of models at which a setting beats, equals or loses to another or to a baseline.
 
-    A plan is better than none. A model that neither of two settings has planned is left out; so is
-    a model without a ratio if the comparison is with a baseline.
+    A plan beats no plan. A model that neither of two settings has planned is left out; in a
+    comparison with a baseline, so is a model without a ratio.
     """
 
     setting: str
@@ -71,10 +72,10 @@ class Summary:
     measure
         Quantity compared; less is better.
     models, common
-        Number of models, and number of those that every setting has planned (of those settings
-        that have planned any).
+        Number of models, and number of models that every setting has planned, without settings that
+        have planned none.
     factors
-        Factors at which the profiles are read.
+        Factors at which the profiles are given.
     """
 
     measure: str
@@ -106,8 +107,8 @@ def summarize(
     Raises
     ------
     InputError
-        If there are no rows, a model has two of a setting, a value is no number, or the measure or
-        a factor is not understood.
+        If there are no rows, a model has two rows of one setting, a value is not a number, or the
+        measure or a factor is not understood.
 
     Examples
     --------

@@ -23,7 +23,7 @@ task_seconds    clock: reading the model, planning and measuring the baselines
 machine         the machine that ran the task
 ==============  ==================================================================================
 
-The last three alone may differ between runs whose settings are deterministic.
+If the settings are deterministic, only the last three columns may differ between runs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def to_table(rows: Sequence[Row], baselines: Iterable[str]) -> pyarrow.Table:
 
 
 def to_frame(rows: Sequence[Row], baselines: Iterable[str]) -> pandas.DataFrame:
-    """Rows as a data frame; counts stay integers also if some are missing."""
+    """Rows as a data frame; counts stay integers even if some are missing."""
     import pandas
 
     kinds = dict.fromkeys(TEXTS, "object") | dict.fromkeys(COUNTS, "Int64")
@@ -102,7 +102,7 @@ def read_rows(path: str | PathLike[str]) -> list[Row]:
     Raises
     ------
     InputError
-        If it cannot be read or is no such table; names the file.
+        If the file cannot be read or is not such a table; names the file.
     """
     check_source(path)
     if str(path).lower().endswith(".csv"):
@@ -125,7 +125,7 @@ def read_rows(path: str | PathLike[str]) -> list[Row]:
 
 
 def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
-    """Rows of a Parquet file; raises if there are too many: a small file can claim billions."""
+    """Rows of a Parquet file; raises for too many rows: a small file can claim billions."""
     rows: list[Row] = []
     with arrow.parquet.ParquetFile(path) as file:
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
@@ -139,7 +139,7 @@ def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
 
 
 def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
-    """Raise if a cell of a text column is no text, or one of a number column no number."""
+    """Raise if a cell of a text column is not text, or a cell of a number column not a number."""
     for number, row in enumerate(rows, 1):
         for name, cell in row.items():
             if cell is None:
@@ -160,7 +160,7 @@ def _read_csv(path: str | PathLike[str]) -> list[Row]:
     import pandas
 
     try:
-        # As text: pandas would turn counts into floating-point numbers if some are missing.
+        # Read cells as text: pandas would turn counts into floats if some are missing.
         frame = pandas.read_csv(path, dtype="object", keep_default_na=False, encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: not a CSV table: {error}") from error

@@ -1,4 +1,4 @@
-"""Tasks: a model under a setting each, with the key that a row must have to be kept."""
+"""Tasks: each is a model under a setting, with the key that a stored row must have."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
 from cpplan.model.version import __version__
 
-# The system waits for 2**31 milliseconds at most.
+# Longest time limit, seconds: the system waits for at most 2**31 milliseconds.
 _MOST_SECONDS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a task; ``None`` is no limit.
+    """Limits of a task; ``None`` means no limit.
 
     Attributes
     ----------
     seconds
-        Clock time from the start of its process to its end. Reading the model and checking the plan
-        come on top of the setting's ``time_limit``.
+        Clock time from the start of the task's process to its end. It includes reading the model
+        and checking the plan, which the setting's ``time_limit`` does not.
     memory
-        Bytes of data of its process.
+        Most bytes of data of the task's process.
     """
 
     seconds: float | None = None
@@ -72,7 +72,7 @@ def make_limits(seconds: float | None, memory: int | str | None) -> Limits:
     Raises
     ------
     InputError
-        If one is no time or no byte count.
+        If a value is not a time or not a byte count.
 
     Examples
     --------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cpplan.batches.task import Task
 
 Row = dict[str, Any]
-# Messages of Python, of the loader of libraries and of C++ code when memory runs out.
+# Texts in messages of Python, of the library loader and of C++ code when memory runs out.
 _NO_MEMORY = (
     "bad_alloc",
     "can't start new thread",

@@ -1,4 +1,4 @@
-"""Process of one task, which it reads from standard input; writes its row to standard output."""
+"""Process of one task: reads the task from standard input, writes its row to standard output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import BinaryIO
 def main() -> None:
     """Plan the one task and end.
 
-    Standard input stays open as long as the process that wants the row lives. This process ends
-    with it, also if its parent was killed.
+    Standard input stays open as long as the process that waits for the row lives. When it closes,
+    this process ends, even if its parent was killed.
     """
     answer = _own_output()
     from cpplan.batches.task_planning import failed, plan_task
 
-    # Before the model is read, which may be large itself.
+    # Set the limit before the model is read: the model itself may be large.
     memory = pickle.load(sys.stdin.buffer)
     reason = limit_memory(memory)
     task = pickle.load(sys.stdin.buffer)
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _own_output() -> BinaryIO:
-    """Stream to standard output, and standard output redirected to standard error for all else."""
+    """The stream to standard output; all other output there is redirected to standard error."""
     own = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(own, "wb")
@@ -48,7 +48,8 @@ def _end_with_input(stream: BinaryIO) -> None:
 def limit_memory(most: int | None) -> str | None:
     """Limit this process to ``most`` bytes of data; return a reason if that is impossible.
 
-    Data, not address space: the latter counts what libraries only reserve, gigabytes of it.
+    The limit is on data, not on address space, which includes gigabytes that libraries only
+    reserve.
     """
     if most is None:
         return None

@@ -153,7 +153,7 @@ def _compare_split(source: Any, **options: Any) -> tuple[str, Sequence[Any]]:
 
 
 def _placers() -> dict[str, Any]:
-    """Planners of whole tensors that are installed, by name."""
+    """Name -> installed planner that keeps each tensor in one pool."""
     from importlib.util import find_spec
 
     if find_spec("executorch") is None:

@@ -45,7 +45,7 @@ def _complain(text: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code. Errors are one line on stderr."""
-    # A process that runs one command has done nothing else yet: time limits count from its start.
+    # A process that runs one command has done no other work: time limits count from its start.
     begun = time.monotonic() - (time.process_time() if arguments is None else 0.0)
     try:
         code = cli.main(arguments, prog_name="cpplan", standalone_mode=False, obj=begun)

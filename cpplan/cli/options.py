@@ -13,7 +13,7 @@ from cpplan.model.errors import InputError, located
 from cpplan.solving import request
 from cpplan.solving.option import Option
 
-# Digits of an extent: below 2**62, as all counts are.
+# Most digits of an extent, which like all counts is below 2**62.
 _MOST_DIGITS = 18
 
 MODEL = click.argument("model", type=click.Path())
@@ -42,14 +42,14 @@ def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> 
 
 
 def request_options(*fields: str, **changes: Mapping[str, Any]) -> tuple[Callable[[Any], Any], ...]:
-    """Options for fields of a request, as its table has them; all of them if none is named.
+    """Options for fields of a request, as in its table; for all fields if none is named.
 
     Parameters
     ----------
     fields
-        Of :class:`~cpplan.solving.request.Request`.
+        Names of fields of :class:`~cpplan.solving.request.Request`.
     changes
-        What differs for this command, by field: another ``help``, ``default``, ``choices``.
+        Field -> what differs for this command: another ``help``, ``default`` or ``choices``.
     """
     return tuple(
         _request_option(field, **changes.get(field, {})) for field in fields or request.OPTIONS
@@ -85,13 +85,13 @@ def _type(option: Option) -> Any:
 
 
 def _reading(option: Option) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Makes an option's value from its text; an error names the option."""
+    """Function that makes an option's value from its text; an error names the option."""
     read = option.read
     assert read is not None
 
     def callback(_: click.Context, parameter: click.Parameter, given: Any) -> Any:
         if option.many:
-            return read(given)  # which says itself what it could not read
+            return read(given)  # whose error names the value that it could not read
         with located(parameter.opts[0]):
             return None if given is None else read(given)
 
@@ -190,7 +190,7 @@ PLANNING = (*BOUNDARY, *SHARING, *request_options("pools", "objective"), *SEARCH
 
 
 def begin_of_command() -> float:
-    """Reading of the monotonic clock when the command began, seconds."""
+    """Time on the monotonic clock when the command began, seconds."""
     begun = click.get_current_context().obj
     return time.monotonic() if begun is None else float(begun)
 

@@ -77,7 +77,7 @@ def plan(
     stated = parse_workspaces(workspaces)
     with without_collection():
         source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
-        gc.freeze()  # the model is kept to the end, so nothing in it can be collected
+        gc.freeze()  # the model is kept to the end: the collector need not walk it
     with naming(model):
         wanted.check_source(source, request)
     kept = _kept_by_runtime(model, request, extents) if weight is None else 0
@@ -107,7 +107,7 @@ def plan(
 
 
 def _kept_by_runtime(model: str, request: Request, dims: Mapping[str, int]) -> int:
-    """Bytes that TFLite Micro keeps for a piece of a TFLite model; 0 for others, and if moved."""
+    """Bytes that TFLite Micro keeps for a piece of a TFLite model; 0 for other models or moves."""
     if not (request.split and not request.spill and model.lower().endswith(".tflite")):
         return 0
     from cpplan.io.tflite import piece_bytes

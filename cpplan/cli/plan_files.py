@@ -35,7 +35,7 @@ def export_options() -> list[Callable[[Any], Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Files to write: ``json``, which may be ``-`` for standard output, and one for each format.
+    """Files to write: ``json`` (``-`` is standard output), and one for each format.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Outputs:
 
     @classmethod
     def of(cls, model: str, json: str | None, options: dict[str, Any]) -> Outputs:
-        """Outputs named by options of :func:`export_options`, which leave ``options``."""
+        """Outputs named by options of :func:`export_options`; removes these from ``options``."""
         exports = {}
         for form in writers():
             option = "output" if form.name == _PLAN else form.name.replace("-", "_")
@@ -59,7 +59,7 @@ class Outputs:
         return cls(model, json, exports)
 
     def check_paths(self) -> None:
-        """Raise, before anything is read, for files that could not be written.
+        """Raise for files that cannot be written, before any file is read.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Outputs:
                 raise InputError(f"{self.model}: {_option(form.name)} needs {article} {kind} model")
 
     def check_source(self, source: Graph | Problem, request: Request) -> None:
-        """Refuse, before planning, what could not say what the plan will.
+        """Raise, before planning, for a format that cannot hold such a plan.
 
         Raises
         ------
@@ -116,10 +116,10 @@ class Outputs:
         dims: Mapping[str, int] | None,
         notes: Mapping[str, str],
     ) -> None:
-        """Write the files wanted; those that need offsets only if the plan has them.
+        """Write the files; formats that need offsets are written only if the plan has offsets.
 
-        Plans as JSON and reports are written in any case: they say why there are no offsets.
-        ``notes`` are further lines of a report.
+        JSON and reports are written in any case: they tell why there are no offsets. ``notes`` are
+        further lines of a report.
         """
         if self.json not in (None, "-"):
             result.save(self.json, clock=True)
@@ -142,7 +142,7 @@ def read_plan(path: str) -> Plan:
     Raises
     ------
     InputError
-        If the file cannot be read or holds neither; names the file.
+        If the file cannot be read or holds no plan; names the file.
     """
     from cpplan.model.plan import Plan
 

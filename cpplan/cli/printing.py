@@ -22,9 +22,9 @@ def arena_notes(
     stated: Container[str],
     kernels: str | None = None,
 ) -> dict[str, str]:
-    """Note on TFLite Micro's arena for a plan of a TFLite model, or why it cannot follow the plan.
+    """Note on TFLite Micro's arena for a plan of a TFLite model, or on why it cannot follow it.
 
-    No note for other models and for plans without offsets.
+    Other models, and plans without offsets, get no note.
     """
     if not model.lower().endswith(".tflite") or result.offset is None:
         return {}

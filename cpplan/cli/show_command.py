@@ -70,7 +70,7 @@ def show(
     most = None if everything else MOST
     with naming(plan_file):
         if values is None:
-            # A plan for several sizes is explained over all of them.
+            # A plan for several sizes is explained over all sizes.
             head = describe(result) if planned is result else f"{planned}\n"
             text = head + format_buffers(result, most=most)
         else:
@@ -88,7 +88,7 @@ def _explain(
     model: str | None,
     time_limit: float | None,
 ) -> str:
-    """Explanation, as text, why a saved plan is not smaller."""
+    """Text that explains a saved plan's peak."""
     from cpplan.explanation.explained import Explanation
     from cpplan.explanation.explanation_text import MOST, format_explanation
 

@@ -145,7 +145,7 @@ def _parse_capacities(texts: Sequence[str], count: int) -> list[int | None]:
 
 
 def _ranges(model: str, dims: Dims | None, listed: Sequence[dict[str, int]]) -> Dims | None:
-    """Bounds of an ONNX model's dimensions: those given, else up to the largest value planned."""
+    """Bounds of an ONNX model's dimensions: as given, else up to the largest planned value."""
     if not model.lower().endswith(".onnx"):
         return dims
     names = dict.fromkeys(name for values in listed for name in values)

@@ -20,7 +20,7 @@ from cpplan.cli.options import (
 )
 from cpplan.cli.printing import naming, print_out
 
-# Seconds to write an assignment, for each that it took to read the model, and a moment.
+# Time to write an assignment: a multiple of the seconds to read the model, plus a constant.
 _WRITING, _SHORTEST = 0.5, 1e-3
 
 
@@ -54,7 +54,7 @@ def storages(
     from cpplan.runtime.atomic import write_text
 
     source = load(model, dims=parse_dims(dims))
-    # To write an assignment takes about half as long as to read the model.
+    # Writing an assignment takes about half as long as reading the model.
     read = time.monotonic() - started
     left = max(time_limit - (1 + _WRITING) * read, _SHORTEST)
     with naming(model):

@@ -136,14 +136,14 @@ def _carried(model: str, dims: Dims | None, kinds: dict[str, bool] | None) -> tu
 def _bounds_and_values(
     model: str, plan: Plan, given: Dims | None
 ) -> tuple[Dims | None, dict[str, int]]:
-    """Dimensions to bind the model's to, and values at which to check the plan.
+    """Bounds or values at which to read the model, and values at which to check the plan.
 
-    A plan of symbolic sizes has the bounds that it was made for. Its costs are those at the bounds,
-    so the model is read at the bounds, whatever the values.
+    A plan of symbolic sizes has the bounds that it was made for. Its costs are the costs at the
+    bounds, so the model is read at the bounds for all values.
     """
     if plan.symbols is None:
         return given, {}
-    # No extent is negative, bounded or not.
+    # An extent without bounds is at least 0.
     ranges: Dims = {name: (b.lower or 0, b.upper) for name, b in plan.symbols.dims.items()}
     values = {
         name: value
@@ -156,7 +156,7 @@ def _bounds_and_values(
 
 
 def _most(dims: Dims | None) -> dict[str, int]:
-    """Value of each dimension, its upper bound if it is bounded."""
+    """Dimension -> its value, or its upper bound if it has bounds."""
     return {
         name: given if isinstance(given, int) else given[1] or given[0]
         for name, given in (dims or {}).items()

@@ -49,18 +49,19 @@ class Baseline:
     algorithm
         Name of the heuristic, or ``"cpplan"`` for ``solve``.
     bytes
-        Peak (the sum over all pools), or ``None`` if it did not finish in time or does not fit.
+        Peak (the sum over all pools); ``None`` if the heuristic did not finish in time or its
+        layout does not fit.
     value
         Value of the objective: the peak, or with several pools its levels.
     ratio
-        ``bytes`` / the best bound known, or ``None``.
+        ``bytes`` divided by the best bound known, or ``None``.
     seconds
-        By the clock; ``None`` for an answer that was read.
+        Seconds by the clock; ``None`` for an answer that was read.
     status
         ``solve``'s status; a heuristic or answer is ``optimal`` if it meets the bound, else
         ``feasible``, ``does not fit`` above the capacity, ``unknown`` if it did not finish in time,
         or ``invalid`` if it breaks a rule (two buffers overlap, say). An answer is ``stated`` if it
-        does not place every buffer, so that it cannot be checked.
+        does not place every buffer and so cannot be checked.
     """
 
     algorithm: str
@@ -82,45 +83,46 @@ def compare(
     answers: Iterable[Answer] = (),
     **options: Any,
 ) -> pandas.DataFrame:
-    """Run every baseline and ``solve``; one row each, the smallest peak first.
+    """Run every baseline and ``solve``; the table has one row each, the smallest peak first.
 
-    Other planners' answers have a row each: those that a reader found beside the model, and those
-    given. They are for the order in which the model lists its ops.
+    Other planners' answers have a row each: the answers that a reader found beside the model, and
+    the ones given. They hold for the order in which the model lists its ops.
 
-    With ``remat``, baselines of rematerialization within a ``memory_limit``, the cheapest first.
-    Ctrl-C while ``solve`` runs ends the table with the row that ``solve`` has by then.
+    With ``remat``, the rows are baselines of rematerialization within a ``memory_limit``, the
+    cheapest first. Ctrl-C while ``solve`` runs ends the table with the best plan of ``solve`` so
+    far.
 
     Parameters
     ----------
     source
         The model or problem to plan.
     algorithms
-        Names of heuristics, or with ``remat``, ``spill`` or ``split`` of the rules of that room,
-        as :mod:`cpplan.remat.heuristics`; all registered ones if left out.
+        Names of heuristics; with ``remat``, ``spill`` or ``split``, names of that room's rules (for
+        example :mod:`cpplan.remat.heuristics`). All registered ones if left out.
     time_limit
         Seconds for each row.
     remat
         True if ops may run again. See
         :func:`cpplan.comparison.remat_comparison.compare_remat_rows`.
     spill
-        True if tensors may move between two ``pools``: eviction rules, the fewest bytes moved
-        first. See :func:`cpplan.comparison.spill_comparison.compare_spill_rows`.
+        True if tensors may move between two ``pools``: compares eviction rules, the fewest bytes
+        moved first. See :func:`cpplan.comparison.spill_comparison.compare_spill_rows`.
     split
-        True if ops may run in pieces: published rules at a ``cost_limit``. See
+        True if ops may run in pieces: compares published rules at a ``cost_limit``. See
         :func:`cpplan.comparison.split_comparison.compare_split_rows`.
     answers
-        Further answers of other planners to this model (for packing alone).
+        Further answers of other planners for this model (packing only).
     options
-        For ``solve``. Baselines know pools and residency; they use no aliases and keep the order.
-        With ``remat``, ``memory_limit`` is a byte count or a share of the bytes that the given
-        order needs (``"60%"``).
+        Options of ``solve``. Baselines know pools and residency; they use no aliases and keep the
+        order. With ``remat``, ``memory_limit`` is a byte count or a share of the bytes that the
+        given order needs (``"60%"``).
 
     Returns
     -------
     pandas.DataFrame
         Columns ``algorithm``, ``bytes``, ``ratio`` (to the best bound), ``seconds``, ``status``;
-        with ``remat``, ``algorithm``, ``bytes``, ``cost``, ``extra`` (over every op once),
-        ``seconds``, ``status``; with ``split``, ``runs`` and ``copied`` bytes as well.
+        with ``remat``, ``algorithm``, ``bytes``, ``cost``, ``extra`` (cost beyond every op once),
+        ``seconds``, ``status``; with ``split``, also ``runs`` and ``copied`` bytes.
 
     Raises
     ------
@@ -227,7 +229,7 @@ def _judge(row: Baseline, plan: Plan) -> Baseline:
 
 
 def run_baseline(name: str, problem: Problem, objective: str, time_limit: float) -> Baseline:
-    """Run one heuristic; the row has its bytes or the reason for none, and no ratio yet."""
+    """Run one heuristic; the row has its bytes, or a status without bytes, and no ratio yet."""
     start, deadline = time.perf_counter(), Deadline(time_limit)
     try:
         if len(problem.pools) == 1:
@@ -245,7 +247,7 @@ def run_baseline(name: str, problem: Problem, objective: str, time_limit: float)
 
 
 def _measured(row: Baseline, problem: Problem, objective: str, layout: PoolLayout) -> Baseline:
-    """The row with a layout's bytes, or without if it breaks a rule or a pool's capacity."""
+    """The row with a layout's bytes; without them if it breaks a rule or exceeds a capacity."""
     try:
         for number in range(len(problem.pools)):
             rows = np.flatnonzero(layout.pool == number)
@@ -265,7 +267,7 @@ def _measured(row: Baseline, problem: Problem, objective: str, layout: PoolLayou
 
 
 def _stated(answer: Answer, problem: Problem, objective: str) -> Baseline:
-    """The row of an answer with the bytes it states, which may include padding."""
+    """The row of an answer with the bytes that it states, which may include padding."""
     row = Baseline(answer.name, answer.peak, None, None, "stated", (answer.peak,))
     layout = _layout_of(answer, problem)
     if layout is None:

@@ -26,29 +26,30 @@ def pareto(
 ) -> pandas.DataFrame:
     """The curve of peak against cost, in which every point is a verified plan.
 
-    With ``split``, plans in pieces of falling peaks: see :func:`cpplan.solving.split_curve`. Else
-    memory limits are spread evenly from the peak with every op run once down to the least
-    footprint: the bytes that some op needs by itself, whatever ``in_place`` and ``placement`` save.
+    With ``split``, the points are plans in pieces with falling peaks: see
+    :func:`cpplan.solving.split_curve`. Otherwise, memory limits are spread evenly from the peak
+    with every op run once down to the least footprint: the most bytes that one op needs by itself,
+    even with ``in_place`` and ``placement``.
 
     Parameters
     ----------
     source
         A graph or a program.
     points
-        Number of limits, at least 2; the first is the peak with every op run once.
+        Number of limits, at least 2; the first limit is the peak with every op run once.
     time_limit
-        Seconds for all of them together.
+        Seconds for all limits together.
     options
-        For ``solve`` (``split``: ops in pieces instead of ops that run again; ``order``,
-        ``in_place``, ``placement``, ``inputs``, ``outputs``, ``constants``, ``workers``,
-        ``seed``).
+        Options of ``solve`` (``split``: ops in pieces instead of ops that run again; ``order``,
+        ``in_place``, ``placement``, ``inputs``, ``outputs``, ``constants``, ``workers``, ``seed``).
 
     Returns
     -------
     pandas.DataFrame
-        Columns ``limit``, ``peak``, ``cost``, ``extra`` (over every op once), ``cost_bound``,
-        ``status``, ``plan``; one row a limit, the largest first. A plan not found has no peak.
-        Costs never fall from row to row. Ctrl-C ends the table with the rows that it has.
+        Columns ``limit``, ``peak``, ``cost``, ``extra`` (cost beyond every op once),
+        ``cost_bound``, ``status``, ``plan``; one row a limit, the largest first. A row without a
+        plan has no peak. Costs never fall from row to row. Ctrl-C ends the table with the rows
+        found so far.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def pareto(
 def pareto_plans(
     source: Graph | Program, points: int, time_limit: float, **options: Any
 ) -> list[Plan]:
-    """The plans of :func:`pareto`, the one with most memory first."""
+    """The plans of :func:`pareto`, the one with the most memory first."""
     from cpplan.aliasing.alias_candidates import find_candidates
     from cpplan.remat.footprint import least_footprint, shared_footprint
     from cpplan.remat.problem import remat_problem
@@ -116,9 +117,9 @@ def pareto_plans(
 def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
     """The plans with costs and bounds made consistent between limits.
 
-    A plan within a tighter limit also fits a looser one, so no row costs more than one with less
-    memory. A bound on the cost within a looser limit also holds within a tighter one. ``first``
-    runs every op once.
+    A plan within a tighter limit also fits a looser limit, so no row costs more than a row with
+    less memory. A bound on the cost within a looser limit also holds within a tighter limit.
+    ``first`` is the plan that runs every op once.
     """
     bounds: list[CostBound | None] = []
     bound = None if first.base_cost is None else CostBound(first.base_cost, RUNS_ONCE)
@@ -128,7 +129,7 @@ def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
             name, duals = str(plan.cost_bound_by), plan.cost_certificate
             bound = CostBound(plan.cost_bound, name, duals)
             ordered |= plan.scope == "given order"
-        # With symbolic shapes, costs are known only at the bounds: no bound on them is proved.
+        # With symbolic shapes, costs are known only at the bounds: no bound on costs is proved.
         bounds.append(bound if plan.symbols is None else None)
     rows: list[Plan] = []
     for plan, bound in zip(reversed(plans), reversed(bounds), strict=True):
@@ -137,7 +138,7 @@ def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
     if rows and rows[-1].symbols is None and _costs_less(first, rows[-1]):
         rows[-1] = _within(first, rows[-1], bounds[0])
     if ordered:
-        # Some bounds hold only for first runs in the given order, which all rows keep then.
+        # Some bounds hold only for first runs in the given order; all rows keep that order then.
         rows = [replace(row, scope="given order") for row in rows]
     return rows[::-1]
 

@@ -40,14 +40,14 @@ class RematBaseline:
     cost
         Cost of the schedule (sum of ``Op.cost``), or ``None``.
     extra
-        ``cost`` over that of every op once, minus 1 (0.2 is 20 % more), or ``None``.
+        ``cost`` divided by the cost of every op once, minus 1 (0.2 is 20 % more), or ``None``.
     seconds
-        By the clock, packing included.
+        Seconds by the clock, including packing.
     status
-        ``solve``'s status; a baseline is ``optimal`` if nothing within the limit is cheaper, by
-        ``solve``'s bound, else ``feasible``; ``does not fit`` if its arena exceeds the limit,
-        ``unknown`` if it found none within the limit or in time, ``invalid`` if its answer is no
-        schedule of the model's ops.
+        ``solve``'s status; a baseline is ``optimal`` if ``solve``'s bound proves that no schedule
+        within the limit is cheaper, else ``feasible``; ``does not fit`` if its arena exceeds the
+        limit, ``unknown`` if it found no schedule within the limit or in time, ``invalid`` if its
+        answer is not a schedule of the model's ops.
     """
 
     algorithm: str
@@ -76,14 +76,14 @@ def compare_remat_rows(
     source
         A graph, or a program that runs every op once.
     memory_limit
-        Of the arena: bytes (``262144`` or ``"256 KiB"``), or a share of the bytes that are live at
-        once in the given order (``"60%"``).
+        Limit on the arena: bytes (``262144`` or ``"256 KiB"``), or a share of the most bytes live
+        at a step of the given order (``"60%"``).
     algorithms
         Names of baselines; all registered ones if left out.
     time_limit
         Seconds for each row.
     options
-        For ``solve``.
+        Options of ``solve``.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def compare_remat_rows(
         raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
     if len(program.order) > len(program.graph.ops):
         raise InputError("remat=True needs a program that runs every op once")
-    # Units are numbered as the graph lists its ops: list them in the program's order.
+    # The remat problem numbers ops as the graph lists them: list them in the program's order.
     graph = replace(program.graph, ops=program.ops)
     request = Request(time_limit=time_limit, remat=True, memory_limit=memory_limit, **options)
     residency = choose_residency(request.inputs, request.outputs, request.constants)

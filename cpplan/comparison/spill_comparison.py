@@ -41,21 +41,21 @@ class SpillBaseline:
     algorithm
         Name of the eviction rule, or ``"cpplan"`` for ``solve``.
     moved
-        Bytes moved by a packed plan, or ``None`` if nothing was found that fits. Where a rule's
-        bytes fit at every step but no offsets are found for them, what lies in the way of the next
-        buffer is evicted too.
+        Bytes moved by a packed plan, or ``None`` if no plan that fits was found. If a rule's live
+        bytes fit at every step but no offsets are found, buffers in the way of the next one are
+        evicted too.
     ratio
-        ``moved`` / its bound, or ``time`` / its bound; ``None`` if there is none.
+        ``moved`` divided by its bound, or ``time`` by its bound; ``None`` if there is no bound.
     seconds
-        By the clock.
+        Seconds by the clock.
     status
         ``solve``'s status. A rule is ``optimal`` if it meets the bound, else ``feasible``;
         ``not packed`` if no offsets were found; ``does not fit`` if an op has no room; ``unknown``
         if it did not finish in time.
     unpacked
-        Bytes moved by a rule's evictions alone, whether they can be packed or not.
+        Bytes moved by a rule's own evictions, before packing.
     time
-        Cycles of ops and moves if time is minimised; a rule's copies run beside no op.
+        Cycles of ops and moves, if time is minimised; in a rule's row no copy runs beside an op.
     """
 
     algorithm: str
@@ -74,14 +74,14 @@ class CurvePoint:
     Attributes
     ----------
     capacity
-        Of the fast pool, bytes.
+        Capacity of the fast pool, bytes.
     moved_bytes, moved_bytes_bound
-        Of the best plan that fits, and their bound; ``None`` if there is none.
+        Bytes moved by the best plan that fits, and their bound; ``None`` if there is no plan.
     status
-        Of that plan.
+        Status of that plan.
     rules
-        Bytes moved by each eviction rule before packing, by name; ``None`` where it does not fit.
-        Cycles if time is minimised.
+        Eviction rule -> bytes that it moves, before packing, or cycles if time is minimised;
+        ``None`` if it does not fit.
     time, time_bound
         Cycles of the plan of least time, and their bound, if time is minimised.
     """
@@ -114,12 +114,12 @@ def compare_spill_rows(
     algorithms
         Names of eviction rules; all registered ones if left out.
     placers
-        Other planners by name, which place whole tensors for life: each gives the names of the
-        buffers in the fast pool, or ``None`` if it finds no room.
+        Name -> another planner, which keeps each tensor in one pool: it returns the names of the
+        buffers in the fast pool, or ``None`` if they do not fit.
     time_limit
         Seconds for each row.
     options
-        For ``solve``: ``pools`` and others. Rules keep the given order.
+        Options of ``solve``: ``pools`` and others. Rules keep the given order.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class _Judge:
     program
         The model in its given order.
     plan
-        Of ``solve``.
+        Plan of ``solve``.
     """
 
     def __init__(self, program: Program, plan: Plan):
@@ -203,7 +203,7 @@ class _Judge:
         return int(self.bytes.paid(kept).sum())
 
     def value(self, row: SpillBaseline) -> int | float | None:
-        """Cycles of a row, or bytes moved, as they are minimised."""
+        """Minimised value of a row: its cycles, or its bytes moved."""
         return row.time if self.timed else row.moved
 
     def rated(self, row: SpillBaseline) -> SpillBaseline:
@@ -222,7 +222,7 @@ class _Judge:
 
 
 def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
-    """The row of an eviction rule; what is in the way is evicted too if it is not packed."""
+    """The row of an eviction rule; if its buffers cannot be packed, more of them are evicted."""
     start, problem, deadline = time.perf_counter(), judge.problem, Deadline(time_limit)
 
     def failed(status: str, unpacked: int | None = None) -> SpillBaseline:
@@ -258,7 +258,7 @@ def _run_placer(name: str, placer: Placer, judge: _Judge) -> SpillBaseline:
         return SpillBaseline(name, None, None, seconds, "does not fit")
     there = np.array([storage in fast for storage in problem.names], bool)
     kept = there[problem.gap_storage] & (problem.gap_fixed != 0)
-    # Operands that must be copied to the fast pool have no room beside those that lie there.
+    # Operands that must be copied to the fast pool do not fit beside the buffers that lie there.
     copied = problem.access_near & ~there[problem.access_storage]
     if copied.any() and (problem.load(kept) > problem.capacity).any():
         return SpillBaseline(name, None, None, seconds, "does not fit")
@@ -293,8 +293,9 @@ def spill_curve(
 ) -> list[CurvePoint]:
     """Bytes moved, or least time, at several capacities of the fast pool, each a verified plan.
 
-    Capacities are spread evenly from what the given order needs with nothing moved down to the
-    least with which every op can run; to a part of it if ops may access the slow pool directly.
+    Capacities are spread evenly from the bytes that the given order needs without moves down to the
+    least with which every op can run; down to a part of these bytes if ops may access the slow pool
+    directly.
 
     Parameters
     ----------
@@ -303,12 +304,12 @@ def spill_curve(
     points
         Number of capacities, at least 2.
     time_limit
-        Seconds for all of them together.
+        Seconds for all capacities together.
     pools
-        The fast pool, whose capacity is not used, and the slow one; ``sram`` and ``dram`` if left
+        The fast pool, whose capacity is not used, and the slow pool; ``sram`` and ``dram`` if left
         out.
     options
-        For ``solve``.
+        Options of ``solve``.
 
     Raises
     ------
@@ -363,9 +364,9 @@ def spill_curve(
 
 
 def _consistent(plans: Sequence[tuple[int, Plan, Rules]]) -> list[CurvePoint]:
-    """Points that get no worse with more capacity, with bounds that get no lower with less.
+    """Points whose values never rise, and whose bounds never rise, with more capacity.
 
-    A plan fits into every larger capacity, too.
+    A plan also fits into every larger capacity.
     """
     bounds: list[int | float | None] = []
     known: int | float = 0
@@ -397,14 +398,14 @@ def _consistent(plans: Sequence[tuple[int, Plan, Rules]]) -> list[CurvePoint]:
 
 
 def _value(plan: Plan) -> tuple[int | float | None, int | float | None]:
-    """Cycles or bytes moved, as a plan minimises them, and their bound."""
+    """Minimised value of a plan, cycles or bytes moved, and its bound."""
     if plan.time_bound is not None:
         return plan.time, plan.time_bound
     return plan.moved_bytes, plan.moved_bytes_bound
 
 
 def _by_rules(problem: SpillProblem, cost: int | float) -> Rules:
-    """Cost of the moves of each eviction rule, by name, and of the ops where time is minimised."""
+    """Eviction rule -> cost of its moves; if time is minimised, with the cost of the ops."""
     found: Rules = {}
     for name in heuristics.names():
         kept = heuristics.get(name)(problem, Deadline(math.inf))

@@ -38,19 +38,20 @@ class SplitBaseline:
     bytes
         Peak of the arena, packed and verified, or ``None`` if there is none.
     ratio
-        ``bytes`` / the bound on every splitting, or ``None``.
+        ``bytes`` divided by the bound on every splitting, or ``None``.
     extra
-        Cost over that of every op once, minus 1 (0.1 is 10 % more), or ``None``.
+        Cost divided by the cost of every op once, minus 1 (0.1 is 10 % more), or ``None``.
     runs
-        Ops run, pieces among them, or ``None``.
+        Number of ops run, including pieces, or ``None``.
     copied
-        Bytes copied to gather and paste, if kernels need each operand in one part, or ``None``.
+        Bytes copied to gather and paste bands, if kernels need each operand in one part; or
+        ``None``.
     seconds
-        By the clock, packing included.
+        Seconds by the clock, including packing.
     status
         ``solve``'s status; a rule is ``optimal`` if it meets the bound, else ``feasible``; ``not
-        split`` if it splits nothing within the cost limit, ``unknown`` if it did not finish in
-        time, or ``invalid`` if the checker rejects its plan.
+        split`` if it splits no op within the cost limit, ``unknown`` if it did not finish in time,
+        or ``invalid`` if the checker rejects its plan.
     """
 
     algorithm: str
@@ -74,7 +75,7 @@ def compare_split_rows(
     """Run every splitting rule and ``solve``; one row each, the smallest peak first.
 
     A rule's pieces are packed as ``solve`` packs its own, in the rule's order, and verified by the
-    same checker. ``solve`` may search for the order of ops, too (``order="search"``).
+    same checker. ``solve`` may also search for the order of ops (``order="search"``).
 
     Parameters
     ----------
@@ -85,9 +86,9 @@ def compare_split_rows(
     time_limit
         Seconds for each row.
     cost_limit
-        Most cost of all runs, as a multiple of that of every op once.
+        Limit on the cost of all runs, as a multiple of the cost of every op once.
     options
-        For ``solve``.
+        Options of ``solve``.
 
     Raises
     ------

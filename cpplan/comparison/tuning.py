@@ -9,16 +9,16 @@ from cpplan.runtime.budget import tuned
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTuning:
-    """Shares of the time of comparisons, in which each row has its own time limit.
+    """Shares of a row's time limit in comparisons.
 
     Attributes
     ----------
     schedule_share
-        Of a row's time, for a baseline's schedule; the rest is for packing it.
+        Share of a row's time for a baseline's schedule; the rest is for packing the schedule.
     pieces_share
-        Of a row's time, for a rule's pieces; the rest is for packing them.
+        Share of a row's time for a rule's pieces; the rest is for packing the pieces.
     least_packing
-        Seconds that packing has at least.
+        Least number of seconds for packing.
     """
 
     schedule_share: float = 0.8

@@ -18,8 +18,8 @@ def accessed_bound(
 ) -> Bound:
     """The most bytes that one op reads, writes and uses as workspace. O(accesses + candidates).
 
-    With candidates, a result that the op may write in place does not count. Of the storages that
-    some op copies from or to another, only the largest that the op accesses counts.
+    With candidates, a result that the op may write in place does not count. Among the storages that
+    some op copies to or from another one, only the largest that the op accesses counts.
 
     Examples
     --------

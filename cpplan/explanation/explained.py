@@ -23,15 +23,15 @@ class Relaxation:
     Attributes
     ----------
     rule
-        The rule that is dropped; all others are kept, the order of ops included.
+        The rule that is dropped; all other rules are kept, including the order of ops.
     instead
         The rule that takes its place, in words.
     before
-        The plan's peak, in all its pools together, bytes; ``None`` if there is no plan.
+        The plan's peak, summed over its pools, bytes; ``None`` if there is no plan.
     bound
         Lower bound on the peak of every plan without the rule, bytes.
     bound_by
-        Name of that bound.
+        Name of the bound.
     peak
         Peak of a verified plan without the rule, bytes; ``None`` if none was sought or found.
     proved
@@ -53,9 +53,9 @@ class Relaxation:
 
     @property
     def saved(self) -> int | None:
-        """Bytes that the plan found without the rule saves.
+        """Bytes saved by the plan that was found without the rule.
 
-        A better plan that keeps the rule may save some of them too.
+        A better plan that keeps the rule may save some of these bytes too.
         """
         if self.before is None or self.peak is None:
             return None
@@ -92,25 +92,26 @@ class Explanation:
     name
         Name of the model.
     status, capacity, peak, lower_bound, bound_by, scope
-        The plan's. With several pools, peak and bound are those of all together.
+        These fields of the plan. With several pools, peak and bound are sums over all pools.
     steps
         Number of steps of the plan.
     fullest
-        The step that gives the bound at the plan's order; the step with the most filled bytes if
-        the bound comes from no step, or if only the plan is known.
+        The step that gives the bound at the plan's order. If the bound does not come from a step,
+        or only the plan is known, the step with the most filled bytes.
     order_bound, order_bound_by
-        Bound proved without search at the plan's order, bytes; ``None`` from the plan alone.
+        Bound proved without search at the plan's order, bytes, and its name; ``None`` if only the
+        plan is known.
     forced_by
-        The buffer that alone gives that bound, by its fixed offset or its size, if one does.
+        The buffer whose fixed offset or size alone gives ``order_bound``, if there is one.
     relaxations
-        The cost of each rule, the one that may cost most first; empty from the plan alone.
+        The cost of each rule, the largest possible cost first; empty if only the plan is known.
     least_piece
-        The part of the model that needs the plan's bound however ops are split, as text; ``None``
-        if that is not the plan's bound.
+        Text on the part of the model that gives the plan's bound on every splitting; ``None`` if
+        the plan has another bound.
 
     Examples
     --------
-    For other programs: one row a rule, or everything as JSON.
+    For use by other programs: one row a rule, or all fields as JSON.
 
     >>> import cpplan
     >>> problem = cpplan.Problem(("a",), [0], [1], [4], alignment=[8], fixed={0: 8})
@@ -138,7 +139,7 @@ class Explanation:
 
     @property
     def needed(self) -> int | None:
-        """Bytes that the op of the fullest step itself accesses; ``None`` if not known."""
+        """Bytes that the fullest step's op itself accesses; ``None`` if not known."""
         tensors = self.fullest.tensors
         if any(tensor.role is None for tensor in tensors):
             return None

@@ -25,7 +25,7 @@ from cpplan.splitting.bounds import NAME as LEAST_PIECE
 from cpplan.splitting.bounds import describe, least_piece
 from cpplan.splitting.problem import SplitProblem
 
-# Names of bounds that a single buffer gives.
+# Names of the bounds that a single buffer gives.
 _FIXED, _LARGEST = "fixed offset", "largest buffer"
 
 
@@ -40,29 +40,30 @@ def explain(
 ) -> Explanation:
     """The tensors that fill a plan's fullest step, and the bytes that each of its rules costs.
 
-    Rules are dropped one at a time, with all others kept, the plan's own order of ops included:
-    alignment, fixed offsets, pools, sharing that was not allowed, the order, what of the
-    boundary is in the arena, and that every op runs once. Dropping one saves at most what a
-    bound leaves (``at_most``), and at least what a plan without it saves (``saved``); of that,
-    ``at_least`` cannot be had with the rule. Where the plan is not proved smallest, or a limit
-    was asked for, further rows say what a better layout, a better order, or a smaller limit may
-    save. Beyond 2000 ops, bounds on orders and on running ops again are what one op accesses.
+    Rules are dropped one at a time, with all other rules kept, including the plan's order of ops:
+    alignment, fixed offsets, pools, the ban on sharing, the order, the boundary tensors in the
+    arena, and that every op runs once. ``at_most`` is the most bytes that dropping a rule can save,
+    by a bound; ``saved`` are the bytes that a plan without the rule saves; ``at_least`` of these
+    cannot be saved with the rule. If the plan is not proved smallest, or a limit was asked for,
+    further rows give the savings of a better layout, a better order, or a smaller limit. Beyond
+    2000 ops, the bounds without the rules on order and repeated runs are the most bytes that one op
+    accesses.
 
     Parameters
     ----------
     source
-        What was planned. From the plan alone, only its fullest step can be told.
+        The model that was planned. Without it, only the plan's fullest step is explained.
     time_limit
-        Seconds for plans without the rules, all together; only bounds, which need no search, if
-        left out. Where a bound is the plan's own peak, the rule costs nothing, and no plan is
-        sought.
+        Seconds for all plans without the rules together. If left out, only bounds are given, which
+        need no search. If a bound equals the plan's own peak, the rule costs no bytes, and no plan
+        is searched for.
     workers, seed, deterministic
-        As of :func:`cpplan.solve`.
+        As in :func:`cpplan.solve`.
 
     Returns
     -------
     Explanation
-        Prints as text; ``to_frame()`` has one row a rule.
+        The explanation: ``str()`` gives its text, ``to_frame()`` one row a rule.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def explain(
     forced = None if bound is None or rules is None else _forcing_row(rules.problem, bound)
     step = find_fullest_step(plan) if bound is None or bound.step is None else bound.step
     if bound is not None and forced is not None and step is not None:
-        # A step at which the buffer that gives the bound is live.
+        # Choose a step at which the buffer that gives the bound is live.
         lower, upper = int(plan.lower[forced]), int(plan.upper[forced])
         step = step if lower <= step < upper else lower
     return Explanation(
@@ -161,7 +162,7 @@ def _forcing_row(problem: Problem, bound: Bound) -> int | None:
 
 def _bound_of(relaxed: Relaxed, plan: Plan, proved: Bound) -> Relaxation:
     bound = relaxed.bound()
-    # The plan keeps the remaining rules: if it meets their bound, it is the best plan.
+    # The plan keeps the remaining rules: if it meets their bound, no plan is better.
     met = relaxed.keeps_plan and plan.peak is not None and plan.peak <= bound.value
     return Relaxation(
         rule=relaxed.name,
@@ -179,7 +180,7 @@ def _plan_all(
     sources: list[Relaxed],
     search: Request,
 ) -> list[Relaxation]:
-    """Add plans to the relaxations that bounds leave open, in equal shares of the time."""
+    """Add plans to the relaxations that the bounds do not settle, in equal shares of the time."""
     deadline = search.budget().deadline
     open_ones = [k for k, relaxation in enumerate(relaxations) if relaxation.peak is None]
     planned = list(relaxations)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from cpplan.explanation.explained import Explanation, Relaxation
     from cpplan.explanation.fullest_step import LiveTensor
 
-# Tensors listed by default.
+# Number of tensors listed by default.
 MOST = 10
-# Rules that are listed even if dropping them saves no bytes, since that is worth knowing.
+# Rules that are listed even if dropping them saves no bytes: that is worth knowing.
 _ALWAYS = ("nothing", "objective", "order found", "cost limit", "memory limit", "pools")
 
 
@@ -166,7 +166,7 @@ def _is_as_before(rule: Relaxation) -> bool:
 
 
 def _saves(rule: Relaxation) -> tuple[str, str]:
-    """Bytes saved, exact or as a range, and the most of them as a share of the peak."""
+    """Bytes saved, exact or as a range, and the largest saving as a share of the peak."""
     if rule.at_most is None:
         return "", ""
     share, most = f"{rule.share(rule.at_most) or 0:.1%}", format_bytes(rule.at_most)
@@ -176,7 +176,7 @@ def _saves(rule: Relaxation) -> tuple[str, str]:
 
 
 def _needs(rule: Relaxation, capacity: int | None) -> str:
-    """Bytes needed without the rule, exact or as a range, and if no plan fits, whether they fit."""
+    """Bytes needed without the rule, exact or as a range; if no plan fits, also if they fit."""
     least, peak = format_bytes(rule.bound), rule.peak
     if peak is None or (rule.before is not None and peak >= rule.before and peak > rule.bound):
         text = f"at least {least}"

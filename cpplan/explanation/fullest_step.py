@@ -20,22 +20,23 @@ class LiveTensor(NamedTuple):
     name
         Name of the buffer: the tensor whose storage it is.
     size
-        Bytes that it holds at this step.
+        Bytes that the buffer holds at this step.
     own
-        Those of its bytes that no larger buffer holds too.
+        Bytes of the buffer that no larger buffer shares.
     share
-        ``own`` over all bytes filled at this step.
+        ``own`` as a share of all bytes filled at this step.
     lower, upper
-        Its lifespan.
+        Lifespan of the buffer, steps.
     offset
-        Its offset, or ``None`` if no layout was found.
+        Offset of the buffer, bytes; ``None`` if no layout was found.
     pool
         Name of the pool.
     within
         The larger buffer with which it shares bytes by choice, if any.
     role
-        Its use by the op that runs: ``read``, ``written``, ``workspace``, in a ``body`` of it; or
-        it ``waits`` for a later op or for the caller. ``None`` if the op is not known.
+        Use of the buffer by the op that runs: ``read``, ``written``, ``workspace``, or in a
+        ``body`` of the op; ``waits`` if it is kept for a later op or for the caller. ``None`` if
+        the op is not known.
     until
         The last op to access it; ``None`` if the caller needs it at the end, or if not known.
     """
@@ -59,13 +60,13 @@ class FullestStep(NamedTuple):
     Attributes
     ----------
     step
-        ``None`` if no tensor is ever live.
+        The step; ``None`` if no tensor is ever live.
     op, kind
         Name and kind of the op that runs then, if known.
     filled
         Bytes that are filled; bytes that several buffers share by choice count once.
     tensors
-        The tensors that fill them, the largest first.
+        The tensors that fill these bytes, the largest first.
     """
 
     step: int | None
@@ -78,7 +79,8 @@ class FullestStep(NamedTuple):
 def find_fullest_step(plan: Plan) -> int | None:
     """The first step with the most bytes filled.
 
-    O(n log n); if bytes are shared, times the buffers live at the steps with most live bytes.
+    O(n log n) without sharing; with sharing, the steps with the most live bytes are looked at one
+    by one.
 
     Examples
     --------
@@ -95,7 +97,7 @@ def find_fullest_step(plan: Plan) -> int | None:
         return int(times[k])
     best, step = live_tensors(plan, int(times[k]))[0], int(times[k])
     low, high = _addresses(plan)
-    # The filled bytes are at most the live bytes, so most steps need no closer look.
+    # Filled bytes are at most the live bytes, so most steps are skipped.
     for time, most, here in zip(
         times.tolist(), live.tolist(), _live_spans(plan, times), strict=True
     ):

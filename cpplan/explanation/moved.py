@@ -1,4 +1,4 @@
-"""Explanation of a plan's bytes moved: the tensors that cost them, and the worth of more memory."""
+"""Explanation of a plan's bytes moved: the tensors that move, and the value of more memory."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class MovedTensor:
 
 @dataclass(frozen=True, slots=True)
 class MovesExplanation:
-    """Tensors by the bytes that they move, and what more room in the fast pool would save.
+    """Tensors by the bytes that they move, and the bytes that more room in the fast pool saves.
 
     Attributes
     ----------
     name, status
-        Of the plan.
+        Name and status of the plan.
     moved_bytes, moved_bytes_bound, bound_by
-        Of the plan; no bytes if it holds none.
+        The plan's bytes moved, their bound, and the bound's name.
     capacity
-        Of the fast pool.
+        Capacity of the fast pool, bytes.
     tensors
-        The tensors that move, those of the most bytes moved first.
+        The tensors that move, the one with the most bytes moved first.
     saved_by_kib
-        Bytes that one more KiB of the fast pool saves by the linear relaxation at this order;
+        Bytes moved that one more KiB of the fast pool saves in the linear relaxation at this order;
         ``None`` if it was not solved, or no model was given.
     message
         Reason why there is no plan.
@@ -90,19 +90,19 @@ class MovesExplanation:
 
 
 def explain_moves(plan: Plan, source: Graph | Program | None = None) -> MovesExplanation:
-    """The tensors that cost a plan's bytes moved, and what more room would save.
+    """The tensors that a plan moves, and the moved bytes that more room would save.
 
     Parameters
     ----------
     plan
         A plan in which tensors may move.
     source
-        What was planned; without it, nothing is said of more room.
+        The model that was planned; without it, the value of more room is not computed.
 
     Raises
     ------
     InputError
-        If the plan is of another kind.
+        If it is not a plan in which tensors may move.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
 
 
 def _check_plan(plan: Plan, problem: Problem) -> None:
-    """Raise if the plan's buffers, alignments or fixed offsets are not those of the problem."""
+    """Raise unless buffers, alignments and fixed offsets of the plan equal the problem's."""
     planned, needed = (
         set(zip(x, s.tolist(), lo.tolist(), up.tolist(), strict=True))
         for x, s, lo, up in (

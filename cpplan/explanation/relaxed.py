@@ -43,10 +43,10 @@ class Relaxed(NamedTuple):
     rules
         The remaining rules.
     keeps_plan
-        True if the plan keeps the remaining rules: always, unless pools are joined, since buffers
-        in one pool may need padding that those in several do not.
+        True if the plan keeps the remaining rules. False only if pools are joined: buffers in one
+        pool may need padding that buffers in several pools do not.
     known
-        A bound that was proved before, if there is one.
+        Bound that was proved before, if any.
     """
 
     name: str
@@ -64,8 +64,8 @@ class Relaxed(NamedTuple):
 def relax(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
     """Relaxations for every rule that the model has and that can be dropped, one at a time.
 
-    The first drops no rule at all, if the plan is not proved smallest: a better plan may save these
-    bytes under all rules.
+    If the plan is not proved smallest, the first relaxation drops no rule: it gives the bytes that
+    a better plan may save under all rules.
 
     Parameters
     ----------
@@ -115,12 +115,12 @@ def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]
             free = replace(rules, any_order=True)
             yield Relaxed("order found", "a better one, if there is one", free, known=known)
         return
-    # A remat plan answers a cost limit or a memory limit; only the latter is in the plan.
+    # A remat plan was made for a cost limit or a memory limit; only a memory limit is in the plan.
     name = "cost limit" if plan.capacity is None else "memory limit"
     instead = f"a smaller one, at up to {MOST_COST:g} times the cost"
     once = replace(rules, source=to_anf(_graph(rules)), any_order=True, runs_again=True)
     cheap = plan.cost is not None and plan.cost <= MOST_COST * (plan.base_cost or 0)
-    # A bound on the plan's own order says nothing of other schedules.
+    # A bound at the plan's own order proves nothing about other schedules.
     proof = find_bound(PEAK_BOUNDS, plan.bound_by)
     holds = proof is not None and proof.reach == "every schedule"
     yield Relaxed(name, instead, once, keeps_plan=cheap, known=known if holds else None)
@@ -149,7 +149,7 @@ def _relax_program(rules: Rules, program: Program, plan: Plan) -> Iterator[Relax
 
 
 def _relax_residency(rules: Rules, program: Program) -> Iterator[Relaxed]:
-    """Relaxations by which the caller holds boundary tensors, or gives up its inputs."""
+    """Relaxations in which the caller holds boundary tensors, or lets its inputs be overwritten."""
     kinds = {tensor.kind for tensor in program.graph.tensors if tensor.nbytes}
     residency = rules.residency
     if "input" in kinds and residency.inputs == "keep":
@@ -195,7 +195,7 @@ def _runs_again(graph: Graph, residency: Residency) -> tuple[bool, RematProblem 
         return any(op.recomputable and op.sequence is None for op in graph.ops), None
     try:
         problem = remat_problem(graph, residency)
-    except InputError:  # views of results that wait for each other: none may run again
+    except InputError:  # views of one result wait for each other: no op may run again
         return False, None
     return bool(problem.repeatable.any()), problem
 

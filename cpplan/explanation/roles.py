@@ -1,4 +1,4 @@
-"""Roles of the buffers live at a step: their use by the op that runs, or by a later one."""
+"""Roles of the buffers live at a step: their use by the op that runs, or by a later op."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Step(NamedTuple):
     op, kind
         Name and kind of the op.
     roles
-        Buffer -> its use: read, written, workspace or in a body of the op; else it waits for a
-        later op, or for the caller. A buffer that is read and written is ``written``.
+        Buffer -> its use: read, written, workspace, or in a body of the op; else it waits for a
+        later op or for the caller. A buffer that is both read and written is ``written``.
     until
         Buffer -> the last op to access it, or ``None`` if it is kept to the end for the caller.
     """

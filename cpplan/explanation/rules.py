@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
     from cpplan.solving.request import Request
 
-# With more ops, bounds on every order and on running ops again would look at too many pairs.
+# Most ops for which bounds on every order and on repeated runs look at pairs of ops.
 MOST_OPS = 2000
-# If ops may run again, the most that a schedule may cost, as a multiple of running each op once.
+# If ops may run again: largest cost of a schedule, as a multiple of running each op once.
 MOST_COST = 2.0
 
 
@@ -43,7 +43,7 @@ class Rules:
     problem
         The buffers at the plan's order.
     candidates
-        Alias candidates of the program, of either kind, allowed or not.
+        Alias candidates of the program, of both kinds, allowed or not.
     aligned
         True if the program's tensors lie at multiples of their alignments.
     any_order
@@ -68,7 +68,7 @@ class Rules:
     def bound(self) -> Bound:
         """A lower bound, without search, on the peak of every plan that keeps the rules.
 
-        With several pools, on the sum of their peaks.
+        With several pools, it bounds the sum of their peaks.
 
         Examples
         --------
@@ -108,7 +108,7 @@ class Rules:
         Parameters
         ----------
         search
-            Its time, threads and seed; the rules say all else.
+            Request with time, threads and seed; all other fields follow from the rules.
         """
         from cpplan.solving.pipeline import solve_request
 

@@ -1,4 +1,4 @@
-"""Ops by step, as far as a plan alone determines them."""
+"""Ops by step, if a plan alone determines them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cpplan.model.problem import Ints
 def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
     """Name of the op at every step, or ``None`` if the plan does not determine it.
 
-    An op with bodies takes several steps, and a plan does not list such ops. If a tensor is kept to
-    the end, the number of steps tells whether there are any.
+    An op with bodies takes several steps, and a plan does not tell which ops have bodies. If a
+    tensor is kept to the end, the number of steps tells if there are any.
 
     Examples
     --------

@@ -23,7 +23,7 @@ def write_text(path: str | PathLike[str], text: str) -> None:
 
 
 def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
-    """Write text given in pieces, so that the whole is never in memory.
+    """Write text given in pieces, so that the whole text is never in memory.
 
     Raises
     ------
@@ -39,13 +39,13 @@ def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
 def write_bytes(path: str | PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` through a temporary file in the same folder, then rename.
 
-    A symbolic link stays one: the file that it leads to is written.
+    A symbolic link stays a link: the file that it leads to is written.
 
     Raises
     ------
     InputError
-        If ``path`` is no regular file, or its folder does not exist or cannot be written to; names
-        the file.
+        If ``path`` is not a regular file, or its folder does not exist or cannot be written to;
+        names the file.
     """
     write_blocks(path, (data,))
 
@@ -56,12 +56,12 @@ def write_blocks(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
     Raises
     ------
     InputError
-        As :func:`write_bytes`. An error that the blocks' source raises is passed on, and nothing is
-        written.
+        As :func:`write_bytes`. An error that the source of the blocks raises is passed on, and no
+        file is written.
     """
     target = resolve_target(path)
     try:
-        # Not the target's own name with something added: that could be too long.
+        # A name of its own: the target's name with a suffix could be too long.
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cpplan.")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
@@ -71,7 +71,7 @@ def write_blocks(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
                 stream.write(piece)
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600; a plan is no secret
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600, but a plan is not secret
         os.replace(temporary, target)
     except OSError as error:
         os.unlink(temporary)

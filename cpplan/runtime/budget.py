@@ -21,14 +21,14 @@ _Room = TypeVar("_Room")
 class Tuning:
     """Thresholds and shares of the budget, one frozen dataclass a room.
 
-    A room has its own in ``cpplan/<room>/tuning.py`` (``PackingTuning``), with a default for every
-    field, and reads it where it has a budget: ``budget.tuned(PackingTuning).rounds``; elsewhere
-    with :func:`tuned`, from the tuning in use.
+    A room defines its dataclass in ``cpplan/<room>/tuning.py`` (``PackingTuning``), with a default
+    for every field. Code with a budget reads it as ``budget.tuned(PackingTuning).rounds``; other
+    code calls :func:`tuned`, which reads the tuning in use.
 
     Attributes
     ----------
     rooms
-        The dataclass of a room by its type; rooms left out have their defaults.
+        Type of a room's dataclass -> the dataclass; rooms left out have their defaults.
     """
 
     rooms: Mapping[type, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -53,7 +53,7 @@ class Tuning:
 
 @cache
 def _default(room: Callable[[], Any]) -> Any:
-    """The dataclass of a room with every field at its default; frozen, so one serves all."""
+    """The dataclass of a room with every field at its default; cached, since it is frozen."""
     return room()
 
 
@@ -101,13 +101,13 @@ class Budget:
     Attributes
     ----------
     deadline
-        When the search ends.
+        Deadline at which the search ends.
     workers
-        Threads.
+        Number of threads.
     seed
-        For random choices.
+        Seed of the random choices.
     tuning
-        Of every room.
+        Tuning of every room.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Budget:
     tuning: Tuning = field(default_factory=Tuning)
 
     def share(self, part: float) -> Budget:
-        """The budget of one stage: this share of the time left, all else the same."""
+        """The budget of one stage: this share of the time left, with all other fields the same."""
         return replace(self, deadline=self.deadline.share(part))
 
     def until(self, deadline: Deadline) -> Budget:
@@ -132,7 +132,7 @@ class Budget:
         return replace(self, deadline=deadline)
 
     def reseeded(self, turn: int) -> Budget:
-        """The budget with the seed of a later turn, which then makes other random choices."""
+        """The budget with the seed of a later turn, so that it makes other random choices."""
         return replace(self, seed=self.seed + turn)
 
     def on_one_thread(self) -> Budget:
@@ -152,9 +152,9 @@ def make_budget(
     deterministic: bool = False,
     tuning: Tuning | None = None,
 ) -> Budget:
-    """The budget of a whole run from what users give; its time starts now.
+    """The budget of a whole run, from a user's options; its time starts now.
 
-    One worker if ``deterministic``, else as many as there are cores if left out.
+    ``workers`` is 1 by default if ``deterministic``, else the number of cores.
 
     Raises
     ------

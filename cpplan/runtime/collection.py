@@ -11,7 +11,8 @@ from contextlib import contextmanager
 def without_collection() -> Iterator[None]:
     """Context in which the garbage collector is paused; afterwards it is as before.
 
-    The collector walks all objects again and again while a large graph is made, and finds nothing.
+    While a large graph is made, the collector would walk all objects again and again and find no
+    garbage.
 
     Examples
     --------

@@ -1,9 +1,10 @@
 """Compiles groups of loops once for each installation, within the run's deadline.
 
 The first use of a loop compiles it, which takes seconds, and stores the result beside the code.
-``prepare`` is called before a loop is used. If it was never compiled, that is left to another
-process, for which a run waits as long as its deadline allows: time limits hold on the first run
-too. ``compile_groups`` compiles ahead of time. Each room declares its groups in its ``loops.py``.
+``prepare`` is called before a loop is used. If the loop is not compiled yet, another process
+compiles it, and the run waits for that process only as long as its deadline allows: time limits
+also hold on the first run. ``compile_groups`` compiles ahead of time. Each room declares its groups
+in its ``loops.py``.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from cpplan.runtime.loop_cache import begin_storing, environment, stamp
 if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
-# Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
+# Share of the time left that a stage waits for its loops, if other stages can go on.
 COMPILING_SHARE = 0.1
-# Seconds to import the compiler and to load loops that are ready, once for each process.
+# Seconds to import the compiler and to load compiled loops, once for each process.
 LOADING_SECONDS = 0.1
 # Seconds after which a waiting run looks at its deadline again.
 _PATIENCE = 0.05
@@ -41,18 +42,18 @@ _PATIENCE = 0.05
 class LoopGroup:
     """Compiled loops that are used together, and therefore made ready together.
 
-    Names only: a room that declares a group imports nothing that compiles, and another process is
-    told the group as it is written.
+    A group has only names: declaring it does not import the compiler, and its ``repr`` can be
+    passed to another process.
 
     Attributes
     ----------
     name
-        By which users ask for it.
+        Name by which users ask for the group.
     kernels
-        Modules with the loops. Each is in one group: what is stored of a module is deleted before
-        its group is compiled.
+        Modules with the loops. A module is in one group only: its stored code is deleted before its
+        group is compiled.
     first_use
-        ``module:function`` that reaches every loop, with the types of real uses.
+        ``module:function`` that calls every loop with the types of real uses.
 
     Examples
     --------
@@ -66,17 +67,17 @@ first_use='cpplan.packing.first_uses:sizes')
     first_use: str
 
     def use(self) -> None:
-        """Use every loop once, which compiles and stores those that are not."""
+        """Use every loop once, which compiles and stores it if necessary."""
         module, _, function = self.first_use.partition(":")
         getattr(import_module(module), function)()
 
 
 _ready: set[LoopGroup] = set()
-# Loaded by this process.
+# Groups that this process has loaded.
 _loaded: set[LoopGroup] = set()
-# Under way in other processes; they outlive the deadlines of stages, but not this process.
+# Processes that are compiling; they outlive the deadlines of stages, but not this process.
 _compiling: dict[LoopGroup, subprocess.Popen[bytes]] = {}
-# The last line that each of those that have ended had to say, by process.
+# Process that has ended -> the last line of its error output.
 _last_lines: dict[int, list[str]] = {}
 _lock = threading.Lock()
 _tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda text: None)
@@ -93,7 +94,7 @@ def telling(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def prepare(group: LoopGroup, deadline: Deadline) -> bool:
-    """True if these loops are ready; waits for it, but not beyond the deadline.
+    """True if these loops are ready; waits until they are, but not beyond the deadline.
 
     O(1) once they are ready.
     """
@@ -109,9 +110,10 @@ def prepare(group: LoopGroup, deadline: Deadline) -> bool:
 
 
 def prepare_all(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
-    """True if all of these loops are ready; they are compiled side by side, the first ones first.
+    """True if all of these groups are ready; they are compiled side by side, the first ones first.
 
-    As many at once as there are cores: what is needed first is not slowed down by the others.
+    At most one group for each core is compiled at a time, so that later groups do not slow down the
+    ones needed first.
     """
     missing = [group for group in groups if not is_ready(group)]
     following = missing[available_cores() :]
@@ -127,9 +129,9 @@ def prepare_all(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
 
 
 def prepare_first(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
-    """True if the first of these loops are ready; the others are compiled meanwhile, in order.
+    """True if the first of these groups is ready; the others are compiled meanwhile, in order.
 
-    Who can go on with the first waits for no others.
+    The caller goes on with the first group and does not wait for the others.
     """
     if deadline.endless:
         return prepare_all(groups, deadline)
@@ -145,7 +147,7 @@ def prepare_first(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
 
 
 def begin(group: LoopGroup) -> None:
-    """Have another process compile these loops, if none has yet, and do not wait for it."""
+    """Start another process that compiles these loops, unless they are ready; do not wait."""
     if not is_ready(group) and sys.executable:
         _compiler(group)
 
@@ -165,21 +167,21 @@ def load(group: LoopGroup) -> None:
 
 
 def may_load(deadline: Deadline) -> bool:
-    """True if there is time to load loops; once any is loaded, there always is."""
+    """True if there is time to load loops; always true once this process has loaded any."""
     return bool(_loaded) or deadline.endless or deadline.remaining() >= LOADING_SECONDS
 
 
 def compile_groups(
     groups: Sequence[LoopGroup], tell: Callable[[str], None] = lambda text: None
 ) -> dict[str, float]:
-    """Seconds that each group took to compile, by name: next to nothing if it was ready.
+    """Name of a group -> seconds that it took to compile: almost 0 if it was ready.
 
     Parameters
     ----------
     groups
-        Compiled side by side, each in a process of its own.
+        Groups to compile side by side, each in a process of its own.
     tell
-        Called with the name of each group before its turn.
+        Function called with the name of each group before it is compiled.
     """
     seconds = dict.fromkeys((group.name for group in groups), 0.0)
     missing = [group for group in groups if not _stamp(group).exists()]
@@ -218,7 +220,7 @@ def _compile_side_by_side(
 def _compile(group: LoopGroup) -> None:
     """Use every loop of a group once, which compiles and stores it."""
     begin_storing(_stamp(group), group.name, group.kernels)
-    # Its own first uses ask whether the loops are ready: they are about to be.
+    # The group's first use asks if its loops are ready: say yes, they are being compiled here.
     _ready.add(group)
     try:
         group.use()
@@ -229,7 +231,7 @@ def _compile(group: LoopGroup) -> None:
 
 
 def _compile_elsewhere(group: LoopGroup, deadline: Deadline) -> bool:
-    """Wait for the process that compiles a group, together with all other threads that do."""
+    """Wait for the process that compiles a group; other threads may wait for it too."""
     process = _compiler(group)
     while process.poll() is None:
         if deadline.expired():
@@ -270,7 +272,7 @@ def _announce(group: LoopGroup) -> None:
 
 def _command(group: LoopGroup) -> list[str]:
     module = "cpplan.runtime.compiled"
-    # Another copy of cpplan in the working directory is not the one that waits for its loops.
+    # With this process's path, the new process compiles the loops of this copy of cpplan.
     path = f"import sys; sys.path[:] = {sys.path!r}"
     script = f"from {module} import LoopGroup, compile_groups; compile_groups([{group!r}])"
     return [sys.executable, "-c", f"{path}; {script}"]

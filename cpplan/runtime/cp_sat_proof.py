@@ -33,9 +33,10 @@ class PeakModel(Generic[T]):
     Attributes
     ----------
     build
-        Makes the formulation, given the largest and the smallest peak of use, bytes.
+        Function that builds the formulation from the largest and the smallest peak of interest,
+        bytes.
     peak_of
-        The peak of a solution, bytes: the solver's word for it is not taken.
+        Function that computes a solution's peak, bytes: the solver's own value is not trusted.
     """
 
     build: Callable[[int, int], Hinted[T]]
@@ -51,23 +52,24 @@ def prove_peak(
     work: float | None = None,
     report: Callable[[Proof[T]], None] = lambda proof: None,
 ) -> Proof[T]:
-    """Look for a smaller peak than that of a solution until there is provably none.
+    """Look for smaller peaks than a solution's, until the peak meets the bound or time is up.
 
     Parameters
     ----------
     model
-        Is built only if the bound does not settle it, and only as long as there is time.
+        Model of all solutions. It is built only if the start's peak does not meet the bound, and
+        only if there is time.
     start
         A solution; the result is never worse.
     budget
-        When its deadline passes, the best so far is returned. With one worker, and enough time,
-        the same model and seed give the same solution.
+        When its deadline passes, the best solution so far is returned. With one worker and enough
+        time, the same model and seed give the same solution.
     bound
         A proved bound on every solution's peak, bytes.
     work
-        Units of CP-SAT's deterministic time to spend at most.
+        Most units of CP-SAT's deterministic time to spend.
     report
-        Called, in the calling thread, at every improvement of either side.
+        Called in the calling thread when the peak or the bound improves.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """One run of CP-SAT on a model that minimises a peak; Ctrl-C and the deadline end it.
 
-The solver works in a thread of its own. Its solutions and bounds are handed on at once, in the
-calling thread, so that nothing is lost when the run is cut short.
+The solver works in a thread of its own. Its solutions and bounds are passed on at once, in the
+calling thread, so that none is lost when the run is cut short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # One unit of CP-SAT's deterministic time is about this many seconds on models of orders.
 SECONDS_PER_WORK = 4.0
-# Seconds that every run takes to begin; counted if time is deterministic.
+# Seconds that every run takes to start; counted if time is deterministic.
 _TO_BEGIN = 0.02
 
 T = TypeVar("T", covariant=True)
@@ -30,7 +30,7 @@ U = TypeVar("U")
 
 
 class Formulation(Protocol[T]):
-    """A model under ``formulations`` that minimises a number of bytes, or of other units."""
+    """A model under ``formulations`` that minimises a number of bytes or of other units."""
 
     @property
     def model(self) -> cp_model.CpModel: ...
@@ -46,7 +46,7 @@ class Hinted(Formulation[U], Protocol[U]):
     """A formulation that can start from a solution."""
 
     def hint(self, start: U, /) -> object:
-        """Start from this solution; every variable gets a value."""
+        """Set this solution as the hint; every variable gets a value."""
 
 
 def improve_by_model(
@@ -59,7 +59,7 @@ def improve_by_model(
     work: float | None = None,
     linearization: int = 0,
 ) -> bool:
-    """True if there was time to build a model, which is then solved from a solution.
+    """Build a model and solve it from a solution; returns False if there was no time to build it.
 
     ``build`` makes the model; for the other parameters see :func:`run_model`.
     """
@@ -82,24 +82,24 @@ def run_model(
     work: float | None = None,
     linearization: int = 0,
 ) -> None:
-    """Solve a model until it is settled, or time or work are spent.
+    """Solve a model until its solution is proved optimal, or time or work are spent.
 
     Parameters
     ----------
     formulation
         A model with its hint.
     budget
-        Its deadline ends the run. With one worker, and enough time, the same model and seed give
-        the same solutions.
+        Its deadline ends the run. With one worker and enough time, the same model and seed give the
+        same solutions.
     found
         Called with every solution, in the calling thread.
     proved
         Called with every bound on the peak, bytes, in the calling thread.
     work
-        Units of CP-SAT's deterministic time to spend at most.
+        Most units of CP-SAT's deterministic time to spend.
     linearization
-        CP-SAT's linearization level. The linear relaxation of lifespans of variable length is weak:
-        without it, proofs come much faster.
+        CP-SAT's linearization level. For lifespans of variable length the linear relaxation is
+        weak: proofs are much faster at level 0.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def run_model(
         run.watch()
     finally:
         run.stop()
-    # Hand on news that arrived while the run was being stopped.
+    # Pass on news that arrived while the run was being stopped.
     run.drain()
 
 
@@ -159,18 +159,18 @@ class _Run(Generic[U]):
         if deadline.deterministic:
             left = deadline.remaining() / SECONDS_PER_WORK
             work = left if work is None else min(work, left)
-            # Several workers take turns that do not depend on the clock.
+            # CP-SAT then interleaves its workers in an order that does not depend on the clock.
             parameters.interleave_search = budget.workers > 1
         else:
             parameters.max_time_in_seconds = deadline.remaining()
         if work is not None:
             parameters.max_deterministic_time = work
-        # Not a daemon: Python cannot end while a solver's thread still runs, but aborts.
+        # Not a daemon thread: if Python ended while the solver's thread runs, it would abort.
         self.thread = threading.Thread(target=self._solve)
         self.thread.start()
 
     def watch(self) -> None:
-        """Hand on news as they arrive, until the run has ended or time is up."""
+        """Pass on news as they arrive, until the run has ended or time is up."""
         news = self._wait()
         while news is not None and not self._hand_on(news):
             news = self._wait()
@@ -184,7 +184,7 @@ class _Run(Generic[U]):
 
     def stop(self) -> None:
         self.solver.stop_search()
-        # Presolve may react late: a thread that takes longer than the grace is left behind.
+        # Presolve may react late: a thread that takes longer than the grace period is abandoned.
         self.thread.join(timeout=self.deadline.grace())
 
     def drain(self) -> None:
@@ -192,7 +192,7 @@ class _Run(Generic[U]):
             self._hand_on(self.news.get())
 
     def _solve(self) -> None:
-        """Solve the model and queue the news; runs in the thread of its own."""
+        """Solve the model and queue the news; runs in the solver's thread."""
         try:
             from ortools.sat.python import cp_model
 
@@ -213,11 +213,11 @@ class _Run(Generic[U]):
             settled = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
             bound = formulation.in_bytes(self.solver.best_objective_bound) if settled else None
             news.put(_News(bound=bound, ended=True))
-        except BaseException as error:  # handed to the calling thread, which raises it
+        except BaseException as error:  # passed to the calling thread, which raises it
             self.news.put(_News(ended=True, error=error))
 
     def _hand_on(self, news: _News[U]) -> bool:
-        """True if these news were the last, after handing them on."""
+        """Pass on news; returns True if they were the last."""
         if news.error is not None:
             raise news.error
         if news.solution is not None:

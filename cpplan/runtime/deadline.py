@@ -12,10 +12,10 @@ class TimeUpError(Exception):
 
 
 class Deadline:
-    """Counts down from ``seconds``, by the clock or, if ``deterministic``, by work reported.
+    """A countdown from ``seconds``, by the clock or, if ``deterministic``, by reported work.
 
-    With deterministic time, only work reported through :meth:`spend` counts, so that a run
-    does not depend on how busy the machine is.
+    With deterministic time, only work reported through :meth:`spend` counts, so that a run does not
+    depend on the machine's load.
 
     Examples
     --------
@@ -42,11 +42,11 @@ class Deadline:
         return self.deterministic or math.isinf(self.seconds)
 
     def patience(self) -> float | None:
-        """Seconds to wait for news, as the timeout of a queue; ``None`` is no limit."""
+        """Seconds to wait for news, as the timeout of a queue; ``None`` means no limit."""
         return None if self.endless else min(self.remaining(), threading.TIMEOUT_MAX)
 
     def grace(self) -> float:
-        """Seconds that a solver may take to stop when told to."""
+        """Seconds that a solver may take to stop after it is told to."""
         return min(1.0, 0.02 * self.seconds)
 
     def elapsed(self) -> float:
@@ -73,8 +73,8 @@ class Deadline:
     def reserve(self, seconds: float) -> None:
         """Keep the last seconds of the whole run for work after its stages.
 
-        Of several reservations the largest counts. Deterministic time reserves nothing, since work
-        after the stages is not counted.
+        If there are several reservations, the largest counts. With deterministic time, no time is
+        reserved, since work after the stages is not counted.
 
         Examples
         --------
@@ -112,7 +112,7 @@ class Deadline:
         self._cancelled = True
 
     def check(self, work: float = 0.0) -> None:
-        """Raise :class:`TimeUpError` if nothing is left; ``work`` is spent first."""
+        """Spend ``work``, then raise :class:`TimeUpError` if no time is left."""
         self.spend(work)
         if self.expired():
             raise TimeUpError

@@ -11,11 +11,11 @@ from types import FrameType
 
 @contextmanager
 def holding_interrupts() -> Iterator[Callable[[], None]]:
-    """Context that yields a function from whose call on Ctrl-C is ignored.
+    """Context that yields a function: once that is called, Ctrl-C is ignored.
 
-    Until then Ctrl-C acts as usual; afterwards the results found can be written completely. It has
-    an effect only in the main thread, which alone may handle signals, and none if Ctrl-C is ignored
-    already.
+    Before the call, Ctrl-C acts as usual; after it, the results found can be written completely.
+    The context works only in the main thread, the only one that may handle signals; it changes
+    nothing if Ctrl-C is ignored already.
     """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):
@@ -33,8 +33,8 @@ def holding_interrupts() -> Iterator[Callable[[], None]]:
 def noting_interrupts() -> Iterator[Callable[[], bool]]:
     """Context that yields a function which returns True once Ctrl-C was pressed.
 
-    A search that Ctrl-C ends returns its best plan and does not say so. Ctrl-C acts as usual. It
-    has an effect only in the main thread, as above.
+    A search that Ctrl-C ends returns its best plan without mention of Ctrl-C. Ctrl-C acts as usual.
+    The context works only in the main thread, like :func:`holding_interrupts`.
     """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):

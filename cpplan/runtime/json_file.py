@@ -18,7 +18,7 @@ from cpplan.runtime.regular_file import check_source
 
 
 def is_compressed(path: str | PathLike[str]) -> bool:
-    """True if a file's name ends as those of compressed files do.
+    """True if a file's name has the suffix of compressed files.
 
     Examples
     --------
@@ -29,14 +29,14 @@ def is_compressed(path: str | PathLike[str]) -> bool:
 
 
 def read_text(path: str | PathLike[str]) -> str:
-    """The file's text, its line ends as they are.
+    """The file's text, with its line ends unchanged.
 
     Raises
     ------
     InputError
-        If it does not exist, is no regular file, cannot be read, or is not UTF-8; or if its name
-        ends in ``.gz`` and it is not compressed, is cut short, or unpacks to more than 256 MiB;
-        names the file.
+        If the file does not exist, is not a regular file, cannot be read, or is not UTF-8; or if
+        its name ends in ``.gz`` and it is not compressed, is cut short, or unpacks to more than 256
+        MiB; names the file.
     """
     check_source(path)
     try:
@@ -61,7 +61,7 @@ def read_json(path: str | PathLike[str]) -> Any:
     Raises
     ------
     InputError
-        If it cannot be read or is not JSON; names the file, line and column.
+        If the file cannot be read or is not JSON; names the file, line and column.
     """
     return parse_json(read_text(path), path)
 
@@ -72,7 +72,7 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
     Raises
     ------
     InputError
-        If it is not JSON; names the file, line and column.
+        If the text is not JSON; names the file, line and column.
 
     Examples
     --------

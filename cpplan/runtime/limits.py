@@ -7,15 +7,15 @@ from typing import IO
 
 from cpplan.model.errors import InputError
 
-# Bytes that compressed text, or one part of an archive, may unpack to.
+# Most bytes that compressed text, or one part of an archive, may unpack to.
 MOST_UNPACKED = 256 << 20
-# Nodes that expanding an ONNX model's functions may give: some, and more for a large file.
+# Most nodes after expanding an ONNX model's functions: a constant, and some for each node.
 MOST_NODES = 20_000
 MOST_NODES_PER_NODE = 50
-# Rows of a table of results.
+# Most rows of a table of results.
 MOST_ROWS = 250_000
-# Characters of a manifest, and dots on one of its lines and in all: the time that its parser needs
-# grows with the square of the parts of a key, and each part takes a kilobyte.
+# Most characters of a manifest, and most dots on one line and in total: parsing time grows with the
+# square of the number of parts of a key, and each part takes a kilobyte.
 MOST_MANIFEST = 1 << 20
 MOST_DOTS = 250
 MOST_DOTS_IN_ALL = 50_000
@@ -24,12 +24,12 @@ MOST_DOTS_IN_ALL = 50_000
 def read_unpacked(stream: IO[bytes] | GzipFile, what: str, *, stored: int = 0) -> bytes:
     """Unpacked bytes of a stream, if they are within the limit.
 
-    A file that stores bytes as they are may have so many more.
+    If a file stores ``stored`` bytes uncompressed, the limit is larger by that number.
 
     Raises
     ------
     InputError
-        Says that ``what`` unpacks to more.
+        If ``what`` unpacks to more bytes.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Store of compiled loops: beside the code, or in another folder that may be written to.
+"""Store of compiled loops: beside the code, or in another writable folder.
 
-If none may be (a read-only installation without a home), loops are kept in a temporary folder as
-long as this process lives. No other user can write there, since what is loaded runs.
+If no folder is writable (a read-only installation without a home), loops are kept in a temporary
+folder as long as this process lives. Other users cannot write there: a loop that is loaded is
+executed.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def checked() -> bool:
 def machine() -> str:
     """Versions of Python, NumPy and LLVM and features of the processor, for which code is valid.
 
-    A home folder may be shared by machines, and processors of one name may differ in features. Code
-    that checks its indices is kept beside code that does not.
+    A home folder may be shared by machines, and processors of one name may differ in features. The
+    text also tells if loops check their indices: code with and without checks is kept side by side.
     """
     import llvmlite
     import numpy
@@ -46,7 +47,7 @@ def machine() -> str:
 
 
 def stamp(group: str, names: Sequence[str]) -> Path:
-    """Path of a file that exists if these modules' present loops were compiled on this machine."""
+    """Path of a file that exists if the current loops of these modules were compiled here."""
     sources = [_source(name) for name in names]
     digest = sha256(machine().encode())
     for source in sources:
@@ -57,8 +58,9 @@ def stamp(group: str, names: Sequence[str]) -> Path:
 def begin_storing(path: Path, group: str, names: Sequence[str]) -> None:
     """Delete stored loops of these modules that were compiled from other code than the present.
 
-    ``path`` is their :func:`stamp`. A process that was ended in the middle of compiling has stored
-    some of the loops: the next one goes on from there. One process deletes, of all that begin.
+    ``path`` is the :func:`stamp` of the modules. A process that was ended while compiling has
+    stored some of the loops: the next process continues from there. If several processes begin,
+    only one deletes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = path.with_suffix(".begun")
@@ -67,7 +69,7 @@ def begin_storing(path: Path, group: str, names: Sequence[str]) -> None:
     except FileExistsError:
         return
     forget(names)
-    # Whoever goes back to earlier code has to compile it again.
+    # If the source text returns to an earlier version, that is compiled again.
     for suffix in ("begun", "compiled"):
         for old in path.parent.glob(f"cpplan-{group}-*.{suffix}"):
             if old != begun:
@@ -82,17 +84,17 @@ def forget(names: Sequence[str]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Environment for another process, so that it stores loops where this one looks."""
+    """Environment for another process, so that it stores loops where this process looks."""
     if _folder is None:
         return dict(os.environ)
     return {**os.environ, VARIABLE: _folder.name}
 
 
 def code_folder(source: Path) -> Path:
-    """Folder for the machine code of a source file: the first that may be written to.
+    """Folder for the machine code of a source file: the first writable one.
 
-    The one that the environment names, the one beside the source, the user's own, or a temporary
-    one.
+    Tried in turn: the folder that the environment names, the folder beside the source, the user's
+    cache folder, a temporary folder.
     """
     digest = sha256(str(source.parent).encode()).hexdigest()[:16]
     within = Path("loops") / f"{source.parent.name}_{digest}"
@@ -113,7 +115,7 @@ def code_folder(source: Path) -> Path:
 
 
 def _source(name: str) -> Path:
-    """Source file of a module, which is not imported for that."""
+    """Source file of a module, found without importing it."""
     found = find_spec(name)
     if found is None or found.origin is None:
         raise ModuleNotFoundError(f"no module {name}", name=name)

@@ -1,4 +1,4 @@
-"""Checks that only regular files are read and written, no devices, pipes, sockets or folders."""
+"""Checks that only regular files are read and written, not devices, pipes, sockets or folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpplan.model.errors import InputError
 
 
 def check_source(path: str | PathLike[str]) -> None:
-    """Raise if a path exists but is no regular file; reading a pipe could wait for ever.
+    """Raise if a path exists but is not a regular file: reading a pipe could wait for ever.
 
     Raises
     ------
@@ -39,12 +39,12 @@ def check_source(path: str | PathLike[str]) -> None:
 
 
 def resolve_target(path: str | PathLike[str]) -> Path:
-    """Path of the file that writing to ``path`` makes or replaces; symbolic links are followed.
+    """Path of the file that writing to ``path`` creates or replaces; symbolic links are followed.
 
     Raises
     ------
     InputError
-        If there is something other than a regular file, or the file cannot be written; names it.
+        If the path exists but is not a regular file, or the file cannot be written; names it.
     """
     if not isinstance(path, (str, PathLike)) or not os.fspath(path):
         raise InputError(f"expected a path to write to, not {path!r}")
@@ -79,7 +79,7 @@ def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> No
     Raises
     ------
     InputError
-        If one cannot be written, is the source, or is the target of another option; names both.
+        If a file cannot be written, is the source, or is another option's target; names both.
     """
     seen: dict[Path, str] = {}
     for option, path in targets.items():
@@ -95,7 +95,7 @@ def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> No
 
 
 def _is_same(one: Path, other: str | PathLike[str]) -> bool:
-    """True if two names mean one file, which need not exist."""
+    """True if two names stand for the same file, which need not exist."""
     try:
         return os.path.samefile(one, other)
     except OSError:

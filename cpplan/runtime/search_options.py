@@ -10,7 +10,7 @@ from cpplan.model.errors import InputError
 def check_search_options(
     time_limit: object, workers: object, seed: object, *, deterministic: object
 ) -> None:
-    """Raise for values that are no time limit, no number of threads or no seed.
+    """Raise for values that are not a time limit, a number of threads or a seed.
 
     Raises
     ------

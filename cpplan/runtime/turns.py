@@ -1,4 +1,4 @@
-"""The loop of searches that take turns, each longer than the last."""
+"""The loop of a search in turns, each longer than the one before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 class Turn(Enum):
-    """The turn to follow one that has ended: as long, longer, or none."""
+    """The next turn after one that has ended: equally long, longer, or none."""
 
     AGAIN = "again"
     LONGER = "longer"
@@ -24,13 +24,13 @@ class Turns:
     Attributes
     ----------
     longest
-        No turn has a larger effort.
+        Largest effort of a turn.
     last
-        The search ends after the turn of this effort, if given.
+        Effort of the last turn: the search ends after it, if given.
     growth
         Effort of a turn as a multiple of the one before.
     effort
-        Of the next turn; the first has 1.
+        Effort of the next turn; the first turn has 1.
 
     Examples
     --------
@@ -56,12 +56,12 @@ class Turns:
     def run(
         self, turn: Callable[[int], Turn], done: Callable[[], bool], deadline: Deadline
     ) -> None:
-        """Take turns until done or exhausted, or one is the last; it can be called again.
+        """Take turns until done, exhausted or ended by a turn; it can be called again.
 
         Raises
         ------
         TimeUpError
-            If nothing is left of the deadline.
+            If the deadline has passed.
         """
         while not (done() or self.exhausted):
             deadline.check()

@@ -1,4 +1,4 @@
-"""The user's folder for what is kept between runs: compiled loops, and plans of training steps."""
+"""The user's cache folder, for compiled loops and for plans of training steps."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def user_cache() -> Path | None:
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    # Without a home, the sign for it stays as it was.
+    # Without a home folder, ``~`` is not expanded.
     return Path(caches) / "cpplan" if os.path.isabs(caches) else None

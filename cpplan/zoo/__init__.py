@@ -16,8 +16,8 @@ gradients):
     Small networks of our own: a U-Net, a randomly wired one, an LSTM and a transformer; ``batch``,
     ``size``, ``length``, ``seed`` (of the wiring).
 
-Numbers that are left out are 1 for ``batch``, and the model's own for all others. Reading a model
-creates only its shapes, so that large ones take no memory.
+A number that is left out is 1 for ``batch``, and the model's own default for all other options.
+Reading a model creates only shapes, so that a large model takes no memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["build_network", "find_model", "names"]
 
 
 class Family(Protocol):
-    """A module of this package: where models of one kind come from.
+    """A module of this package that provides models of one kind.
 
     It has ``build``, which makes a model's module, or ``path``, a model's ONNX file.
     """
@@ -69,12 +69,12 @@ def names(family: str | None = None) -> tuple[str, ...]:
     Parameters
     ----------
     family
-        The family; if left out, all whose packages are installed.
+        The family; if left out, all families whose packages are installed.
 
     Raises
     ------
     InputError
-        If there is no such family.
+        If no family has this name.
     MissingExtraError
         If its package is missing.
 
@@ -99,8 +99,8 @@ def build_network(text: str) -> Network:
     Raises
     ------
     InputError
-        If the name is of another form, there is no such family, model or option, or the model
-        cannot be built; names what was expected. Or if the family has graphs only.
+        If the name has another form, if there is no such family, model or option, or if the model
+        cannot be built; names what was expected. Also if the family has only graphs.
     MissingExtraError
         If the family's package is missing.
 

@@ -14,7 +14,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
     Parameters
     ----------
     causal
-        True if a token sees only those before it.
+        True if a token sees only the tokens before it.
     pairs
         True if the model reads one sequence and writes another, its second input.
     """
@@ -32,7 +32,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return self.module(input_ids=tokens).logits
 
     def _seen(self, tokens: torch.Tensor) -> dict[str, Any]:
-        """Positions and attention mask, which transformers would otherwise take from the tokens.
+        """Positions and attention mask, which transformers would otherwise derive from the tokens.
 
         Traced tokens have no data. (Within torch.export, transformers knows that it is traced;
         within the trace of a training step it does not.)

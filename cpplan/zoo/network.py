@@ -1,7 +1,7 @@
-"""Modules with their inputs, either with weights to be run, or without to be traced.
+"""Modules with their inputs: with weights to be run, or without weights to be traced.
 
-Weights of a module that is only traced are never stored: each is replaced, as its layer is built,
-by one that has only a shape. Buffers keep their values, which some models read.
+Weights of a module that is only traced are never stored: as a layer is built, each of its weights
+is replaced by a tensor that has only a shape. Buffers keep their values, which some models read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _no_weights() -> Iterator[None]:
     """Give parameters of modules built in this context only shapes."""
 
     def without_data(module: nn.Module, name: str, weight: Any) -> Any:
-        if weight is None or weight.is_meta:  # the latter: tied weights are one
+        if weight is None or weight.is_meta:  # tied weights are met twice
             return weight
         return nn.Parameter(weight.to("meta"), requires_grad=weight.requires_grad)
 
@@ -117,7 +117,10 @@ def quietly(what: str) -> Iterator[None]:
     ``what`` is done to the model: ``"built"`` or ``"traced"``.
     """
     log = logging.getLogger("torch._subclasses.fake_tensor")
-    silent, log.disabled = log.disabled, True  # its tracebacks: what they say is raised, too
+    silent, log.disabled = (
+        log.disabled,
+        True,
+    )  # silences its tracebacks: the errors are raised anyway
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

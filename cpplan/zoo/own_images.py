@@ -1,4 +1,4 @@
-"""Two networks with branches that no other family has: a U-Net and a randomly wired one."""
+"""Two networks with branches that no other family has: a U-Net and a randomly wired network."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class RandWire(nn.Module):  # type: ignore[misc]
 
 
 class _Stage(nn.Module):  # type: ignore[misc]
-    """A stage of nodes that add their weighted inputs; those that read its input halve it."""
+    """A stage of nodes that add their weighted inputs; its first nodes halve the extent."""
 
     def __init__(self, before: int, channels: int, nodes: int, seed: int):
         super().__init__()

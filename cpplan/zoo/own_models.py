@@ -16,7 +16,7 @@ __all__ = ["MODES", "OPTIONS", "build", "names"]
 
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "size": None, "length": None, "seed": 1}
 
-# Model -> the options that mean something to it, beside those of all.
+# Model -> its own options, besides the options of all models.
 _MODELS = {
     "lstm": ("length",),
     "randwire": ("size", "seed"),

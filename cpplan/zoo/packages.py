@@ -13,7 +13,7 @@ def need_packages(*packages: str, extra: str = "zoo") -> None:
     Raises
     ------
     MissingExtraError
-        Names the first that is missing, and the extra that brings it.
+        Names the first missing package, and the extra that installs it.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from cpplan.model.errors import InputError
 SCHEME = "zoo://"
 _FORM = f"{SCHEME}family/model?option=value&option=value"
 MODES = ("infer", "train")
-# No tensor's extent is larger; a typing error is reported before a model is traced.
+# Largest extent of a tensor: a typing error is reported before a model is traced.
 _LARGEST = 2**31 - 1
 
 
@@ -43,8 +43,8 @@ class Options:
     mode
         ``infer``, or ``train`` for the loss and its gradients.
     numbers
-        Value of every other option of the family: as given, or the family's default; ``None``
-        leaves it to the model.
+        Option of the family -> its value: as given, or the family's default; ``None`` leaves it to
+        the model.
     """
 
     mode: str
@@ -77,7 +77,7 @@ def parse_source(text: str) -> Source:
     Raises
     ------
     InputError
-        If it has another form, or an option twice.
+        If the name has another form, or an option twice.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def read_options(source: Source, known: Mapping[str, int | None], modes: Iterabl
 
 
 def unknown(source: Source, what: str, name: str, names: Iterable[str]) -> InputError:
-    """An error for an unknown name, which lists the known ones, or if many the similar ones.
+    """Error for an unknown name; lists the known names, or only similar ones if there are many.
 
     Examples
     --------

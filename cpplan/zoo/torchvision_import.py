@@ -1,4 +1,4 @@
-"""Import of torchvision, also beside a torch that does not fit it."""
+"""Import of torchvision, even with a torch that its compiled operators do not fit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cpplan.zoo.packages import need_packages
 
 @cache
 def import_torchvision() -> Any:
-    """Import torchvision, also beside a torch that its compiled operators do not fit.
+    """Import torchvision, even with a torch that its compiled operators do not fit.
 
     The import needs the schemas of two operators for detection, which no model here uses.
 
     Raises
     ------
     MissingExtraError
-        If it is not installed.
+        If torchvision is not installed.
     """
     need_packages("torch", "torchvision")
     try:

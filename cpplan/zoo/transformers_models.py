@@ -19,7 +19,7 @@ __all__ = ["MODES", "OPTIONS", "build", "names"]
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "length": 128}
 
 _MASKED, _CAUSAL, _SEQUENCES = "MaskedLM", "CausalLM", "Seq2SeqLM"
-# Model -> type of its configuration, task, and the sizes that differ from the type's own.
+# Model -> type of its configuration, task, and the sizes that differ from the type's defaults.
 _MODELS: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
     "albert-base": (
         "albert",

@@ -11,15 +11,16 @@ from cpplan.model.errors import InputError
 
 
 def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
-    """The bytes that other planners state, from a file that they wrote.
+    """Peaks that other planners state, in bytes, from a file that they wrote.
 
-    A profile of ONNX Runtime (``.json``) or a listing that :func:`cpplan.load` reads (``.txt``).
-    Only the bytes of a listing are kept, since its buffers have the other planner's names.
+    The file is a profile of ONNX Runtime (``.json``) or a listing that :func:`cpplan.load` reads
+    (``.txt``). Only the bytes of a listing are kept, since its buffers have the other planner's
+    names.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is neither; names it.
+        If the file cannot be read, or is neither of these; names the file.
 
     Examples
     --------

@@ -12,13 +12,13 @@ from cpplan.runtime.json_file import read_text
 def read_listing(path: str | PathLike[str]) -> Problem:
     """The packing problem that a listing describes, with the other planner's answer.
 
-    XLA's buffer assignment and live ranges, vela's ``--verbose-allocation``, and a Relax module in
-    which TVM planned its storages.
+    Listings understood: XLA's buffer assignment and live ranges, vela's ``--verbose-allocation``,
+    and a Relax module in which TVM planned its storages.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or is cut short or no such listing; names it.
+        If the file cannot be read, is cut short, or is not such a listing; names the file.
 
     Examples
     --------

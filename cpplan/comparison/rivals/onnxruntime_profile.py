@@ -3,7 +3,7 @@
 With ``SessionOptions.enable_profiling`` the runtime (from 1.31) records at every kernel the bytes
 of its arena that are in use. From the second run on it lays out all intermediates in one block (its
 memory pattern), so the profile's last run counts. Outputs are in the arena, inputs are not: compare
-with ``inputs="outside"``. It may have fused nodes, unless its optimisations were off.
+with ``inputs="outside"``. The runtime may have fused nodes, unless its optimisations were off.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _IN_USE, _ADDED, _HELD = (
 def read_profile(path: str | PathLike[str]) -> tuple[Answer, Answer]:
     """Most bytes requested at once (``onnxruntime``) and held (``onnxruntime_arena``).
 
-    The first leaves out the bytes in use before the first kernel ran (initializers). The second is
-    the runtime's own count: with those bytes, and of an arena that grows in steps.
+    The first answer leaves out the bytes in use before the first kernel ran (initializers). The
+    second is the runtime's own count: it includes these bytes, and the arena grows in steps.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or is no profile with figures of the arena; names the file.
+        If the file cannot be read, or is not a profile with figures of the arena; names the file.
 
     Examples
     --------

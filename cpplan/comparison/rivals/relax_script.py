@@ -1,12 +1,12 @@
 """Reader of a Relax module with planned storages, as a packing problem with TVM's answer.
 
-``StaticPlanBlockMemory`` gives whole storages to tensors that are never live at once; the module's
-text (``module.script()``) says which tensor has which (``R.memory.alloc_storage`` and
-``alloc_tensor``). TVM's answer is those storages side by side. Tensors that the virtual machine
-allocates one by one, as it does outputs, are in no storage and are left out.
+``StaticPlanBlockMemory`` gives one storage to tensors that are never live at the same step; the
+module's text (``module.script()``) has the storage of each tensor (``R.memory.alloc_storage`` and
+``alloc_tensor``). TVM's answer is these storages side by side. Tensors that the virtual machine
+allocates one by one, such as outputs, have no storage and are left out.
 
-A step is a call that is no allocation. A name bound to anything but an allocation is one more name
-of the tensors mentioned, so that a tensor lives as long as its views.
+A step is a call that is not an allocation. A name that is bound to anything else than an allocation
+is another name of the tensors in the bound expression, so that a tensor lives as long as its views.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STORAGE = "R.memory.alloc_storage("
 _TENSOR, _FUNCTION = "R.memory.alloc_tensor", "R.function"
 _ENDS = ("R.memory.kill_tensor", "R.memory.kill_storage")
 
-# Names of tensors, or a tuple of such.
+# Names of tensors, or a tuple of such values.
 _Value: TypeAlias = "frozenset[str] | tuple[_Value, ...]"
 
 
@@ -40,9 +40,9 @@ def read_relax(path: str | PathLike[str]) -> Problem:
     Raises
     ------
     InputError
-        If the file cannot be read or is cut short, no function has planned storages or several but
-        ``main`` have, an extent is symbolic, or storages lie in several scopes; names the file and
-        line.
+        If the file cannot be read or is cut short; if no function has planned storages, or several
+        have and ``main`` has none; if an extent is symbolic; or if storages lie in several scopes.
+        Names the file and the line.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class _Walk:
             if storage not in self.base:
                 raise self._error(value, f"there is no storage {storage!r}")
             within = sum(self._extents(value, 1))
-            # A name may be bound again: another tensor.
+            # A name may be bound again, to another tensor.
             name = target if target not in self.size else f"{target}@{value.lineno}"
             extents, dtype = self._extents(value, 2), self._literal(value, 3)
             try:
@@ -150,7 +150,7 @@ class _Walk:
         return False
 
     def _value(self, expression: ast.AST) -> _Value:
-        """Tensors that an expression may be, by element for a tuple, else all that it reads."""
+        """Tensors of an expression: by element for a tuple, else all tensors that it reads."""
         if isinstance(expression, ast.Name):
             return self.values.get(expression.id, frozenset())
         if isinstance(expression, ast.Tuple):

@@ -1,12 +1,12 @@
 """Reader of vela's ``--verbose-allocation``, as a packing problem with vela's answer.
 
 Vela compiles TFLite models for Ethos-U and prints a table for each memory: first and last step,
-addresses, size and name of every tensor. Both of its cores are understood, the older one in Python
-and the newer one. Tables of read-only memory (weights in flash) are left out. Several memories are
-pools, and each tensor has its memory as the only candidate.
+addresses, size and name of every tensor. The output of both versions of vela is understood, of the
+older one in Python and of the newer one. Tables of read-only memory (weights in flash) are left
+out. Several memories are pools, and each tensor has its memory as the only candidate.
 
-Steps are closed ranges. Tensors that vela lets share one live range have a row each, which agree in
-all but the name: they are one buffer, named after the first. The table does not give alignments:
+Steps are closed ranges. If tensors share one live range, each has a row, and the rows differ only
+in the name: such tensors are one buffer, named after the first. The table does not give alignments:
 the alignment is the largest power of two that divides all addresses, at most 256.
 """
 
@@ -56,8 +56,8 @@ def read_vela(path: str | PathLike[str]) -> Problem:
     Raises
     ------
     InputError
-        If the file cannot be read, has no table of a memory that is written, or a table is cut
-        short; names the file and the line.
+        If the file cannot be read, has no table of writable memory, or a table is cut short; names
+        the file and the line.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def read_vela(path: str | PathLike[str]) -> Problem:
 def _problem(name: str, rows: dict[_Row, str]) -> Problem:
     names: dict[str, _Row] = {}
     for row, tensor in rows.items():
-        # Tensors of one name, except the first, get their first step as a suffix.
+        # If tensors have the same name, all but the first get their first step as a suffix.
         unique = tensor
         while unique in names:
             unique += f"@{row.lower}"

@@ -1,21 +1,21 @@
 """Reader of XLA's buffer assignment, as a packing problem with XLA's own answer.
 
 ``XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"`` writes two listings a module: the
-allocation and the bytes in it of each value (``…-buffer-assignment.txt``), and the instructions
-from which to which it is live (``…-live-range.txt``; older versions append it to the first). Either
-file is read together with the other one, which must lie beside it.
+allocation of each value and its bytes there (``…-buffer-assignment.txt``), and the first and last
+instruction at which the value is live (``…-live-range.txt``; older versions append it to the
+first). Either file is read together with the other one, which must lie beside it.
 
 XLA packs its ``preallocated-temp`` allocations by offset. Parameters, constants and values that may
 be live at the end have allocations of their own and are left out. Several packed allocations
 (memory spaces) are pools, and each value has its pool as the only candidate.
 
-Live ranges are closed: the last step is the one that reads the value for the last time. If another
+Live ranges are closed: the last step is the step that reads the value for the last time. If another
 value begins at the same offset in that very step, XLA lets the instruction write over its operand,
 or both are one loop's state; the text does not tell the two cases apart. Such values are one buffer
-here, whose size changes with time, so that a plan shares the bytes that XLA shares and no others.
-For the same reason all values that have exactly the bytes of a ``(phi)`` value are one buffer. The
-text does not give alignments either: the alignment is the largest power of two that divides all
-offsets, at most 256.
+here, whose size changes with time, so that a plan shares exactly the bytes that XLA shares. For the
+same reason, all values with exactly the bytes of a ``(phi)`` value are one buffer. The text does
+not give alignments: the alignment is the largest power of two that divides all offsets, at most
+256.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def read_xla(path: str | PathLike[str]) -> Problem:
     Raises
     ------
     InputError
-        If a file cannot be read, is cut short or is no such listing, a value has no live range, or
-        nothing was packed; names the file.
+        If a file cannot be read, is cut short or is not such a listing, if a value has no live
+        range, or if XLA packed no values; names the file.
 
     Examples
     --------
@@ -223,7 +223,8 @@ def _kept_together(values: Iterable[_Value]) -> list[list[_Value]]:
     for together in members.values():
         ends = np.maximum.accumulate([value.upper for value in together])
         apart = all(v.lower >= end - 1 for v, end in zip(together[1:], ends.tolist(), strict=False))
-        # Values that overlap for longer are kept apart: XLA's answer is then shown as invalid.
+        # Values that overlap for longer are separate buffers: XLA's answer is then shown as
+        # invalid.
         found += [together] if apart else [[value] for value in together]
     return found
 

@@ -29,7 +29,7 @@ class Blocks:
         self.current.reached = True
 
     def block(self) -> Block:
-        """A new block, not yet begun."""
+        """A new block that has not begun yet."""
         self._count += 1
         return Block(f"b{self._count}")
 
@@ -45,7 +45,7 @@ class Blocks:
         return f"%t{self._count}"
 
     def add(self, instruction: str) -> str:
-        """Add an instruction; the operand that holds its result."""
+        """Add an instruction; returns the operand that holds its result."""
         name = self.name()
         self.current.lines.append(f"{name} = {instruction}")
         return name
@@ -55,26 +55,26 @@ class Blocks:
         self.current.lines.append(instruction)
 
     def end(self, instruction: str) -> None:
-        """End the block; what is added to it afterwards is never reached."""
+        """End the block; instructions added to it afterwards are never reached."""
         if not self.current.ended:
             self.current.lines.append(instruction)
             self.current.ended = True
         self.begin(self.block())
 
     def jump(self, block: Block) -> None:
-        """End the block: go on in another one."""
+        """End the block with a jump to another block."""
         if self.current.reached and not self.current.ended:
             block.reached = True
         self.end(f"br label %{block.label}")
 
     def branch(self, condition: str, then: Block, other: Block) -> None:
-        """End the block: go on in one of two."""
+        """End the block with a jump to one of two blocks."""
         if self.current.reached and not self.current.ended:
             then.reached = other.reached = True
         self.end(f"br i1 {condition}, label %{then.label}, label %{other.label}")
 
     def demand(self, condition: str, otherwise: str) -> None:
-        """Go on if the condition holds; else run an instruction that does not come back."""
+        """Go on if the condition holds; else run an instruction that does not return."""
         holds, fails = self.block(), self.block()
         self.branch(condition, holds, fails)
         self.begin(fails)

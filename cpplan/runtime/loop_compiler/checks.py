@@ -1,7 +1,8 @@
 """Checks of the indices of arrays in compiled loops, for their authors.
 
-An index beyond an array is written to standard error with its line, and the process ends. Loops are
-compiled with such checks if ``CPPLAN_CHECK_LOOPS`` is 1: they run about half as fast.
+If an index is beyond its array, the check writes the index and its line to standard error and ends
+the process. Loops have these checks if ``CPPLAN_CHECK_LOOPS`` is 1; they then run about half as
+fast.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _STANDARD_ERROR = 2
 
 
 class IndexChecks:
-    """Checks of the indices of one function; ``texts`` are the messages that they write."""
+    """Checks of the indices of one function; ``texts`` are the messages that the checks write."""
 
     def __init__(self, file: str, function: str):
         self._file, self._function = file, function
@@ -34,7 +35,7 @@ class IndexChecks:
 
 
 def fault_text() -> str:
-    """Function that writes a message of an index and a length, and ends the process."""
+    """LLVM text of a function that writes an index and a length and ends the process."""
     held = pointer("i8")
     given = f"i32 {_STANDARD_ERROR}, {held} %text, i64 %index, i64 %length"
     return f"""declare i32 @dprintf(i32, {held}, ...)

@@ -1,4 +1,4 @@
-"""Random numbers in compiled loops: those that the methods of ``numpy.random.Generator`` draw."""
+"""Random numbers in compiled loops, equal to the numbers that ``numpy.random.Generator`` draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INTEGERS = "cpplan_integers"
 
 
 def drawn(blocks: Blocks, generator: Value, method: str, values: list[Value]) -> Value:
-    """Number that a method of a generator draws."""
+    """Operand of the number that a method of a generator draws."""
     state, of_32, of_64, of_double = generator.parts
     if method == "random" and not values:
         call = _call(blocks, "double", of_double, state)
@@ -34,9 +34,9 @@ def _call(blocks: Blocks, returned: str, function: str, state: str) -> str:
 def integers_text() -> str:
     """Function that draws a number below a span of up to 63 bits by Lemire's method, as NumPy does.
 
-    The product of the span and a random word is a number in its upper half; few values of its lower
-    half are refused, so that all numbers are equally likely. Spans of up to 32 bits take 32 random
-    bits, those of at most one none.
+    The upper half of the product of the span and a random word is the number; a few values of the
+    lower half are refused, so that all numbers are equally likely. Spans have up to 63 bits; spans
+    of up to 32 bits take 32 random bits, and a span of at most 1 takes none.
     """
     parameters = "i64 %state, i64 %of_32, i64 %of_64, i64 %span"
     return f"""define internal i64 @{INTEGERS}({parameters}) nounwind {{
@@ -68,7 +68,7 @@ def _lemire(bits: int, double: str, words: str) -> str:
         f"%low_{k} = {'zext' if word != 'i64' else 'bitcast'} {word} %part_{k} to i64",
         f"%upper_{k} = lshr {double} %product_{k}, {k}",
         f"%number_{k} = {'trunc' if double != 'i64' else 'bitcast'} {double} %upper_{k} to i64",
-        # Most need no division.
+        # Most draws need no division.
         f"%doubt_{k} = icmp ult i64 %low_{k}, %span",
         f"br i1 %doubt_{k}, label %look{k}, label %end{k}",
         f"look{k}:",

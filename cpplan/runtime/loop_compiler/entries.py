@@ -46,7 +46,7 @@ def entry(scope: Scope, array: Value, index: list[Value]) -> Value:
 
 
 def read(blocks: Blocks, kind: Array, place: str) -> Value:
-    """Entry at an address, as the number that it is read as."""
+    """Entry at an address, as a number of the kind that it is read as."""
     stored = kind.stored
     part = blocks.add(f"load {stored}, {pointer(stored)} {place}")
     if stored == "i8":

@@ -58,7 +58,7 @@ _CASTS = {
 
 
 class Function(NamedTuple):
-    """A translated function: its name in LLVM, and the kind of what it returns."""
+    """A translated function: its name in LLVM, and the kind of its result."""
 
     name: str
     returns: Kind

@@ -15,7 +15,7 @@ import numpy as np
 
 
 class LoopError(TypeError):
-    """Raised for code or arguments that compiled loops do not know; names the line."""
+    """Error for code or arguments that compiled loops do not support; names the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A contiguous array: what an entry is read as, how it is stored, and its dimensions."""
+    """A contiguous array: kind of its entries as read, their stored type, and its dimensions."""
 
     item: Number
     stored: str
@@ -38,7 +38,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A tuple; ``names`` are the fields of a named one."""
+    """A tuple; ``names`` are the fields of a named tuple."""
 
     members: tuple[Kind, ...]
     names: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Drawer:
-    """A generator of random numbers: its state, and what draws 32 bits, 64 bits and a double."""
+    """A generator of random numbers: its state, and functions for 32 bits, 64 bits and doubles."""
 
 
 Kind: TypeAlias = Number | Array | Group | Drawer
@@ -58,7 +58,7 @@ FLOAT = Number("float", "double", 2)
 # The kind of the result of a function that returns nothing.
 NOTHING = Group(())
 DRAWER = Drawer()
-# By the dtype's kind and bytes.
+# Kind and bytes of a dtype -> kind of its entries as read, and their stored type.
 _ITEMS = {
     "b1": (BOOL, "i8"),
     "i4": (INT, "i32"),
@@ -82,7 +82,7 @@ def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:
     Raises
     ------
     LoopError
-        If its entries are none of ``bool``, ``int32``, ``int64``, ``uint64``, ``float32`` and
+        If its entries are not ``bool``, ``int32``, ``int64``, ``uint64``, ``float32`` or
         ``float64``.
 
     Examples
@@ -114,7 +114,7 @@ def llvm_types(kind: Kind) -> list[str]:
 
 
 def result_type(kind: Kind) -> str:
-    """LLVM type of what a function returns.
+    """LLVM type of a function's result.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def group(values: Sequence[Value]) -> Value:
 
 
 def joined(one: Kind, other: Kind) -> Kind:
-    """Kind of a variable that holds either.
+    """Kind of a variable that holds values of both kinds.
 
     Raises
     ------
     LoopError
-        If there is none: signed and unsigned integers do not mix.
+        If there is no such kind: signed and unsigned integers do not mix.
 
     Examples
     --------

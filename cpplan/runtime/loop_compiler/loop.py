@@ -1,15 +1,15 @@
 """Compiled loops: functions of numbers and arrays that run as machine code.
 
-Such a function is plain Python over numbers, contiguous arrays and tuples of them. It makes no
-arrays: scratch is an argument. It may call other compiled loops, ``range``, ``len``, ``min``,
-``max``, ``abs``, ``math.log`` and ``math.floor``, make numbers of another kind by ``np.int64`` and
-its like, and draw from a ``numpy.random.Generator`` by ``random`` and ``integers``. Entries of
-``float32`` are read as ``float64``. Indices are never negative; signed and unsigned integers do not
-mix. Anything else is an error when it is compiled, which happens when the loop is first called with
+Such a function is plain Python over numbers, contiguous arrays and tuples of these. It makes no
+arrays: scratch arrays are arguments. It may call other compiled loops, ``range``, ``len``, ``min``,
+``max``, ``abs``, ``math.log`` and ``math.floor``, convert numbers by ``np.int64`` and similar
+types, and draw from a ``numpy.random.Generator`` by ``random`` and ``integers``. Entries of
+``float32`` are read as ``float64``. Indices must not be negative; signed and unsigned integers do
+not mix. A function with anything else raises an error when it is compiled: at the first call with
 arguments of these kinds. The code is then stored.
 
-Nothing is checked while a loop runs: an index beyond an array, or a division by zero, ends the
-process or worse. With ``CPPLAN_CHECK_LOOPS=1`` in the environment such an index is named; or run
+A running loop checks nothing: an index beyond an array, or a division by zero, ends the process or
+corrupts memory. With ``CPPLAN_CHECK_LOOPS=1`` in the environment, such an index is reported; or run
 the function itself (``python``), under NumPy's checks.
 """
 
@@ -57,19 +57,19 @@ _NUMBERS = {
 }
 # Bytes of the checksum that stored code begins with.
 _CHECKSUM = 64
-# How kinds of results are written before stored code.
+# Letters by which the kind of a result is written before stored code.
 _LETTERS = {"b": BOOL, "i": INT, "w": WORD, "f": FLOAT}
 
 
 class Code(NamedTuple):
-    """Machine code of a loop for some kinds of arguments, the kind of its result, and its words."""
+    """Machine code of a loop for some kinds of arguments, its result's kind and number of words."""
 
     entry: Any
     returns: Kind
     room: int
 
     def run(self, memory: array[int]) -> bool:
-        """Put the result where the arguments are; false if those are of other kinds."""
+        """Write the result over the arguments; returns False if these are of other kinds."""
         if len(memory) < self.room:
             memory.extend([0] * (self.room - len(memory)))
         return not self.entry(memory.buffer_info()[0])
@@ -98,7 +98,8 @@ class CompiledLoop:
         self.__module__ = python.__module__
         self.file, self.first_line = python.__code__.co_filename, python.__code__.co_firstlineno
         self._codes: dict[tuple[Kind, ...], Code] = {}
-        # The last one, by what can be told of arguments without a look into arrays.
+        # The code used last, with the part of the arguments' kinds known without looking into
+        # arrays.
         self._last: dict[tuple[object, ...], Code] = {}
         self._lock = threading.Lock()
 
@@ -155,7 +156,7 @@ class CompiledLoop:
         return Code(machine_code.loaded(code), returns, _count(returns))
 
     def _digest(self, kinds: tuple[Kind, ...]) -> str:
-        """Name of the code: of all source that it is made from, and of the machine."""
+        """Digest that names the code: of all source that it is made from, and of the machine."""
         digest = sha256((repr(kinds) + machine()).encode())
         digest.update(_compiler_source())
         for file, constants in sorted(_sources(self, {}).items()):
@@ -169,7 +170,7 @@ def compiled_loop(function: Callable[..., Any]) -> CompiledLoop:
 
 
 def _sources(loop: CompiledLoop, found: dict[str, str]) -> dict[str, str]:
-    """Files of a loop and of all that it may call, each with the constants that it knows."""
+    """Files of a loop and of all loops that it may call, each with the constants that it knows."""
     if loop.file not in found:
         names = loop.python.__globals__
         numbers = {k: v for k, v in names.items() if type(v) in _NUMBERS}
@@ -216,7 +217,7 @@ def _drawer_words(generator: np.random.Generator) -> list[int]:
 
 
 def _word(value: Any, kind: Kind) -> int:
-    """The 64 bits of a number, as a signed one."""
+    """The 64 bits of a number, as a signed integer."""
     if kind is INT or kind is BOOL:
         return int(value)
     form, number = ("d", value) if kind is FLOAT else ("Q", int(value))
@@ -250,7 +251,7 @@ def _result(kind: Kind, words: Iterator[int]) -> Any:
 
 
 def _count(kind: Kind) -> int:
-    """Words that hold a result."""
+    """Number of words that hold a result."""
     return sum(map(_count, kind.members)) if isinstance(kind, Group) else 1
 
 
@@ -261,7 +262,7 @@ def _written(returns: Kind, code: bytes) -> bytes:
 
 
 def _read(stored: Path) -> tuple[Kind, bytes] | None:
-    """Stored code and the kind of its result; ``None`` if there is none, or none that is whole."""
+    """Stored code and the kind of its result; ``None`` if the file is missing or incomplete."""
     try:
         checksum, kept = (whole := stored.read_bytes())[:_CHECKSUM], whole[_CHECKSUM:]
     except FileNotFoundError:

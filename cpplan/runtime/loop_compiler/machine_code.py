@@ -8,10 +8,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-# All that pays for itself at run time.
+# Highest of LLVM's levels of optimisation for speed.
 _SPEED = 3
 ENTRY = "cpplan_entry"
-# What runs; the code is there as long as its engine is.
+# Engines of loaded code: code stays in memory as long as its engine.
 _engines: list[Any] = []
 
 
@@ -32,7 +32,7 @@ def assembled(text: str) -> bytes:
 def loaded(code: bytes) -> Any:
     """Function that takes the address of its arguments; other threads run meanwhile.
 
-    It returns 1 if the arguments are not of its kinds.
+    The function returns 1 if the arguments are not of its kinds.
     """
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))

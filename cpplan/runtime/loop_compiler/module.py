@@ -1,8 +1,8 @@
-"""The LLVM module of one loop: what it calls, and an entry that takes its arguments from memory.
+"""The LLVM module of one loop: all it calls, and an entry that takes its arguments from memory.
 
-An array is given as the address of the Python object: where its data and lengths are is part of
-NumPy's binary interface. The entry checks that it is an array of the kind that the code was made
-for: to ask in Python takes longer than many a loop runs.
+An array is given as the address of the Python object: NumPy's binary interface fixes the places of
+its data and lengths. The entry checks that the array has the kind that the code was made for: a
+check in Python would take longer than many loops run.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from cpplan.runtime.loop_compiler.translation import Translation
 if TYPE_CHECKING:
     from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
-# Bytes from an object's begin to what it has besides other objects; and from there, in an array, to
-# the address of the data, the number of dimensions, the addresses of their lengths and of the
-# dtype, and the flags; in a dtype, to the byte order and the number of the type.
+# Byte offset of an object's own fields after its header. Offsets from there, in an array: address
+# of the data, number of dimensions, address of their lengths, address of the dtype, flags; in a
+# dtype: byte order, number of the type.
 _OWN = object.__basicsize__
 _DATA, _DIMENSIONS, _LENGTHS, _DTYPE, _FLAGS, _ORDER, _TYPE = 0, 8, 16, 40, 48, 10, 12
-# Contiguous and aligned.
+# Flags of an array that is contiguous and aligned.
 _NEEDED = 0x101
 
 
 def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]:
     """LLVM instructions of a loop for these kinds of arguments, and the kind of its result.
 
-    The entry returns 1, and nothing has run, if an array is of another kind.
+    If an array is of another kind, the entry returns 1 without running the loop.
     """
     translation = Translation()
     name, returns = translation.function(loop, kinds)
@@ -71,7 +71,7 @@ def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]
 
 
 class _Entry:
-    """Entry under construction; ``fits`` tells that all arrays are of their kinds."""
+    """Entry under construction; ``fits`` is true at run time if all arrays are of their kinds."""
 
     def __init__(self) -> None:
         self.blocks = Blocks()
@@ -95,7 +95,7 @@ class _Entry:
                 self.arguments.append(f"{wanted} {part}")
 
     def give(self, whole: str, returns: Kind, name: str) -> None:
-        """Write a result to where the arguments were."""
+        """Write a result over the arguments."""
         for k, given in enumerate(llvm_types(returns)):
             part = self.blocks.add(f"extractvalue {result_type(returns)} {whole}, {k}")
             if given in ("double", "i1"):
@@ -118,7 +118,7 @@ class _Entry:
         self.arguments.append(f"{held} {blocks.add(f'inttoptr i64 {data} to {held}')}")
         lengths = self._load(own, _LENGTHS, "i64")
         for k in range(kind.dimensions):
-            # No argument is read if the dimensions are others.
+            # If the number of dimensions is wrong, read from a safe address instead.
             at = blocks.add(f"select i1 {self.fits}, i64 {lengths}, i64 {own}")
             self.arguments.append(f"i64 {self._load(at, 8 * k - _OWN, 'i64')}")
 

@@ -24,13 +24,13 @@ from cpplan.runtime.loop_compiler.kinds import (
 
 _BITS = {ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 _SUMS = {ast.Add: ("add", "fadd"), ast.Sub: ("sub", "fsub"), ast.Mult: ("mul", "fmul")}
-# What instructions call, from the C library.
+# Functions of the C library that instructions call.
 DECLARED = (
     "declare double @llvm.pow.f64(double, double)",
     "declare double @llvm.log.f64(double)",
     "declare double @llvm.floor.f64(double)",
 )
-# Of signed and unsigned integers, and of floats.
+# Comparison -> its LLVM predicates for signed integers, unsigned integers and floats.
 _ORDERS = {
     ast.Lt: ("slt", "ult", "olt"),
     ast.LtE: ("sle", "ule", "ole"),
@@ -42,7 +42,7 @@ _ORDERS = {
 
 
 def constant(value: object) -> Value:
-    """Operand of a number that is known.
+    """Operand of a constant number.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def constant(value: object) -> Value:
     if isinstance(value, int | np.signedinteger):
         return Value(INT, (str(int(value)),))
     if isinstance(value, float):
-        # LLVM reads bits, so that no digit is lost.
+        # Written as bits, so that no digit is lost.
         return Value(FLOAT, (f"0x{np.float64(value).view(np.uint64):016X}",))
     raise LoopError(f"{value!r} is no number")
 
@@ -138,7 +138,7 @@ def operated(blocks: Blocks, operator: ast.operator, one: Value, other: Value) -
 
 
 def _power(blocks: Blocks, one: Value, other: Value) -> Value:
-    """Power of floats, as the C library finds it; integers are multiplied instead."""
+    """Power of floats, by the C library; powers of integers are products."""
     if FLOAT not in (one.kind, other.kind):
         raise LoopError("a power has a float as its base or its exponent")
     a, b = (converted(blocks, value, FLOAT).parts[0] for value in (one, other))
@@ -146,7 +146,7 @@ def _power(blocks: Blocks, one: Value, other: Value) -> Value:
 
 
 def mathematical(blocks: Blocks, function: object, value: Value) -> Value:
-    """Result of ``math.log`` or ``math.floor``, as the C library finds it."""
+    """Result of ``math.log`` or ``math.floor``, by the C library."""
     number = converted(blocks, value, FLOAT).parts[0]
     if function is math.log:
         return Value(FLOAT, (blocks.add(f"call double @llvm.log.f64(double {number})"),))
@@ -171,7 +171,7 @@ def _divided(blocks: Blocks, kind: Kind, a: str, b: str, *, remainder: bool) -> 
 
 
 def compared(blocks: Blocks, operator: ast.cmpop, one: Value, other: Value) -> Value:
-    """True if two numbers are in this order."""
+    """True if a comparison of two numbers holds."""
     kind = joined(one.kind, other.kind)
     if type(operator) not in _ORDERS or not isinstance(kind, Number):
         raise LoopError(f"{described(kind)} cannot be compared by {type(operator).__name__}")
@@ -184,7 +184,7 @@ def compared(blocks: Blocks, operator: ast.cmpop, one: Value, other: Value) -> V
 
 
 def extreme(blocks: Blocks, values: list[Value], order: ast.cmpop) -> Value:
-    """The first of the least or greatest numbers."""
+    """The least or greatest number; of equal ones the first."""
     best = values[0]
     for value in values[1:]:
         kind = joined(best.kind, value.kind)

@@ -1,4 +1,4 @@
-"""Variables of one function under translation, and the names that it knows from outside."""
+"""Variables of one function under translation, and the names from outside that it may use."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Wider(Exception):
-    """Raised if a variable must hold more than was known: the function is begun anew."""
+    """Raised if a variable needs a wider kind: the translation of the function starts again."""
 
 
 class Scope:
-    """One function under translation: its variables, its instructions and the line it is at.
+    """One function under translation: its variables, its instructions and the current line.
 
     Parameters
     ----------
     kinds
-        Kinds of variables found so far, by name: each has the kind of what it is first given.
+        Kinds of variables found so far, by name: a variable has the kind of its first value.
     checks
         Checks of indices, or ``None`` if the function has none.
     """
@@ -43,7 +43,7 @@ class Scope:
         Raises
         ------
         Wider
-            If the variable's kind does not hold the value; its kind is mended.
+            If the variable's kind cannot hold the value; the kind is widened.
         """
         kind = self._kinds.setdefault(name, value.kind)
         if joined(kind, value.kind) != kind:

@@ -38,14 +38,14 @@ class Statements:
     Parameters
     ----------
     returns
-        Kind of what the function returns, once a statement has returned something.
+        Kind of the function's result, once a ``return`` statement is translated.
     """
 
     def __init__(self, scope: Scope, expressions: Expressions, returns: list[Kind]):
         self._scope, self._blocks = scope, scope.blocks
         self._value, self._truth = expressions.value, expressions.truth
         self._place, self._returns = expressions.place, returns
-        # Where ``continue`` and ``break`` lead, of the loops around.
+        # Targets of ``continue`` and ``break`` in the enclosing loops.
         self._around: list[tuple[Block, Block]] = []
 
     def run(self, statements: list[ast.stmt]) -> None:
@@ -54,9 +54,9 @@ class Statements:
         Raises
         ------
         LoopError
-            If compiled loops do not know one of them; names its line.
+            If compiled loops do not support a statement; names its line.
         Wider
-            If the function must be begun anew, with wider kinds.
+            If the translation must start again, with wider kinds.
         """
         loop = self._scope.loop
         for statement in statements:

@@ -1,7 +1,8 @@
 """Turns a Python function of numbers and arrays into LLVM instructions.
 
-Kinds of variables are found on the way: each has the kind of what it is first given. If it turns
-out later that it must hold more (an ``int`` that becomes a ``float``), the function is begun anew.
+Kinds of variables are found during the translation: a variable has the kind of its first value. If
+a later value needs a wider kind (an ``int`` that becomes a ``float``), the translation of the
+function starts again.
 """
 
 from __future__ import annotations

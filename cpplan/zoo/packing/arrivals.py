@@ -33,7 +33,7 @@ def random_lifespans(
     alignment
         Alignment of every buffer, bytes.
     steps
-        Number of steps from which starts are drawn; 16 per buffer if left out, so that few
+        Number of steps from which starts are drawn; if left out, 16 per buffer, so that few starts
         coincide.
 
     Raises

@@ -1,9 +1,9 @@
-"""Packing problems cut from one rectangle, with a packing that is known beforehand.
+"""Packing problems cut from one rectangle, so that a packing is known beforehand.
 
-A guillotine cut goes right through a piece and leaves two. A pinwheel leaves five, four of them
-around a fifth, the smallest pattern that guillotine cuts cannot make. All pieces together are a
-perfect packing: no byte is free at any step, and its height is the maximum of the live bytes, so
-the smallest possible peak.
+A guillotine cut goes right through a piece and leaves two pieces. A pinwheel leaves five, four of
+them around the fifth: the smallest pattern that guillotine cuts cannot make. All pieces together
+are a perfect packing: no byte is free at any step. Its height is the maximum of the live bytes, and
+therefore the smallest possible peak.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def perfect_packing(
     steps, height
         Extents of the box; ``height`` is in bytes, a multiple of ``alignment``.
     alignment
-        Every size is a multiple of it, and every offset must be, bytes.
+        Alignment, bytes: every size is a multiple of it, and every offset must be.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def perfect_packing(
         if spiral:
             pieces[number : number + 1] = _pinwheel(piece, rng)
             continue
-        # Cutting through the whole box in time would leave two independent problems, both easier.
+        # A cut through the whole box in time would leave two independent problems, both easier.
         whole = piece.end - piece.begin == height // alignment > 1
         pieces[number : number + 1] = _halves(piece, rng, in_time=False if whole else None)
     # The order of the rows must not reveal the places of the pieces.
@@ -105,7 +105,7 @@ def near_perfect_packing(
     height: int = 1 << 20,
     alignment: int = 1024,
 ) -> Planted:
-    """A perfect packing without some of its pieces, which covers at most ``fill`` of the area.
+    """A perfect packing without some of its pieces; the rest covers at most ``fill`` of the area.
 
     It fits into ``height``, as hard benchmark problems fit into their capacity; the optimum may be
     smaller, and is known only if ``height`` bytes are live at some step.
@@ -117,7 +117,7 @@ def near_perfect_packing(
     fill
         Largest share of the area that they cover, in ``(0, 1]``.
     seed, pinwheels, steps, height, alignment
-        Those of the perfect packing; see :func:`perfect_packing`.
+        Arguments of the perfect packing; see :func:`perfect_packing`.
 
     Raises
     ------

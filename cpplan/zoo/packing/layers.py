@@ -14,7 +14,7 @@ def training_layers(
     """A problem of equal layers, run forward and then backward, like a transformer's trace.
 
     Every layer has the same ``a_layer`` short-lived buffers in each direction, at the same relative
-    steps; ``kept`` more, of other sizes, are live from its forward run to its backward run.
+    steps, and ``kept`` more buffers that are live from its forward run to its backward run.
 
     Parameters
     ----------
