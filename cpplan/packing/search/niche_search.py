@@ -146,7 +146,7 @@ class NicheSearch(Rounds[_Attempt]):
             nodes, turn = 2 * nodes, turn + 1
 
     def _shares(self) -> tuple[float, ...]:
-        """Parts of the way tried: in a perfect packing, only the lowest, where search is quickest."""
+        """Parts of the way that are tried: only the lowest, quickest one in a perfect packing."""
         return _SHARES[:1] if self._full else _SHARES
 
     def _attempt_at(self, limit: int, word: str, nodes: int, *, perturbed: bool) -> _Attempt:
