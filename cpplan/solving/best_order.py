@@ -19,6 +19,7 @@ from cpplan.solving.joint import improve_jointly, joint_problem
 from cpplan.solving.order_turns import (
     NO_TIME_TO_ORDER,
     UNSHARED,
+    OrderTurn,
     has_many_ops,
     is_late_to_order,
     search_in_turns,
@@ -111,7 +112,7 @@ def _search_jointly(
 
 
 def _go_on(
-    run: Run, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderOutcome]
+    run: Run, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderTurn]
 ) -> tuple[Packed, OrderOutcome]:
     """Search for orders while a gap and time are left, and pack those that may be better."""
     if _settled(run, best, outcome) or run.deadline.expired():
