@@ -7,7 +7,8 @@ from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.region import Region, Style
+from cpplan.splitting.region import Region
+from cpplan.splitting.styles import Style
 
 
 def use_splitting() -> None:

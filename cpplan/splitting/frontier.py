@@ -17,7 +17,8 @@ from typing import NamedTuple
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.region import Estimate, Region, Style
+from cpplan.splitting.region import Region
+from cpplan.splitting.styles import Estimate, Style
 from cpplan.splitting.tuning import SplittingTuning
 
 # More steps than any op has.

@@ -9,81 +9,13 @@ ways: then each step along the inner axis runs strip by strip.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
-
 from cpplan.model.axes import Axis, Window
-from cpplan.model.problem import Ints
+from cpplan.splitting.cascade import Cascade
 from cpplan.splitting.grid import Line, Rows
 from cpplan.splitting.piece_graph import reads_from
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.strips import StripMaker, Strips
-
-# Rows of a table of no interval.
-_WHOLE = -1
-
-
-class Style(NamedTuple):
-    """Axes and sizes of the pieces of a region.
-
-    Attributes
-    ----------
-    inner, outer
-        Names of the axes of its last op, or ``None``: the region is then not cut along one.
-    strips
-        Number of strips along the outer axis.
-    step
-        Steps of the last op at a time, along the inner axis.
-    longest
-        Most steps of a piece of any op, along the inner axis.
-    both
-        True if halos are kept along both axes.
-    """
-
-    inner: str | None = None
-    outer: str | None = None
-    strips: int = 1
-    step: int = 1
-    longest: int = 1
-    both: bool = False
-
-
-class Run(NamedTuple):
-    """Steps of an op that run at once; ``None`` along an axis that it has not got."""
-
-    step: int
-    outer: tuple[int, int] | None
-    inner: tuple[int, int] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Bytes and work of a region run in some style.
-
-    Attributes
-    ----------
-    peak
-        Most bytes live at once, with everything else that is live meanwhile.
-    cost
-        Sum of the costs of all runs.
-    pieces
-        Number of runs.
-    """
-
-    peak: int
-    cost: float
-    pieces: int
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One axis of each op of a region, and of each tensor: those that correspond to each other."""
-
-    axes: list[Axis | None]
-    at: dict[int, int]
+from cpplan.splitting.styles import Estimate, Family, Run, Style
 
 
 class Region:
@@ -137,7 +69,7 @@ class Region:
         )
         self._families: dict[str, Family | None] = {}
         self._whole = Family([None] * len(self.ops), {})
-        self._cascades: dict[str | None, _Cascade] = {}
+        self._cascades: dict[str | None, Cascade] = {}
         self._makers: dict[str | None, StripMaker] = {}
         self._strips: dict[tuple[str | None, int], Strips | None] = {}
 
@@ -214,7 +146,7 @@ class Region:
         if style.both:
             return self._tiled(style, inner, outer, strips, runs)
         if style.inner not in self._cascades:
-            self._cascades[style.inner] = _Cascade(self, self._line(inner), inner)
+            self._cascades[style.inner] = Cascade(self, self._line(inner), inner)
         return self._cascades[style.inner].run(style, strips, runs)
 
     def strips(self, outer: str | None, count: int) -> Strips | None:
@@ -264,7 +196,7 @@ class Region:
         found: list[Run] | None = None if runs is None else []
         one = self.strips(None, 1)
         assert one is not None
-        estimate = _Cascade(self, rows, inner, outer).run(Style(), one, found)
+        estimate = Cascade(self, rows, inner, outer).run(Style(), one, found)
         for step, _, flat in found or ():
             assert flat is not None
             row, column = rows.intervals(step - self.start, flat[0])
@@ -290,127 +222,3 @@ class Region:
             if other is None or (one is not None and one.name == other.name):
                 return False
         return not any(outer.at.get(m) == place for m, place in inner.at.items())
-
-
-class _Cascade:
-    """A region along one inner axis: arrays for the compiled loop, which runs it strip by strip."""
-
-    def __init__(
-        self, region: Region, grid: Line | Rows, inner: Family, second: Family | None = None
-    ):
-        self._region, self._inner = region, inner
-        problem, local = region.problem, region.local
-        low: list[Ints] = []
-        high: list[Ints] = []
-        position: dict[object, int] = {}
-        length = 0
-
-        def table(k: int, name: str, storage: int) -> int:
-            nonlocal length
-            found = grid.table(k, name, storage)
-            if found is None:
-                return _WHOLE
-            if found.key not in position:
-                low.append(found.low)
-                high.append(found.high)
-                position[found.key] = length
-                length += len(found.low)
-            return position[found.key]
-
-        extent = [grid.steps(k) for k in range(len(region.ops))]
-        adds = [int(axis is not None and axis.accumulates) for axis in inner.axes]
-        in_place = "in place" in problem.sharing
-        rows: list[tuple[int, int, int]] = []
-        read_start, write_start = [0], [0]
-        write: list[int] = []
-        reading: list[int] = []
-        readers: list[list[int]] = [[] for _ in region.storages]
-        made_table = [_WHOLE] * len(region.storages)
-        for k, op in enumerate(region.ops):
-            over = {source for _, source in op.in_place} if in_place else set[str]()
-            over |= {problem.lines.source[o] for o in op.outputs if o in problem.separate}
-            seen: set[tuple[int, int]] = set()
-            for name, storage in ((t, m) for t in op.inputs for m in problem.stored(t)):
-                m = local[storage]
-                at = table(k, name, storage)
-                if (m, at) in seen or region.writers[m] == k:
-                    continue
-                seen.add((m, at))
-                readers[m].append(len(rows))
-                reading.append(k)
-                rows.append((m, at, int(name in over)))
-            read_start.append(len(rows))
-            write.extend(local[m] for m in problem.accessed[region.start + k][1])
-            for name in op.outputs:
-                storage = problem.storage(name)
-                made_table[local[storage]] = table(k, name, storage)
-            write_start.append(len(write))
-        self._extent = extent
-        self._ops = (
-            _array(extent),
-            _array(adds),
-            _array(read_start),
-            _array(write_start),
-            _array(write),
-        )
-        columns = list(zip(*rows, strict=True)) or [(), (), ()]
-        self._reads = tuple(_array(column) for column in columns)
-        reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)
-        several = range(len(region.storages))
-        positions = [region.positions(inner, m) for m in several]
-        if second is not None:
-            positions = [positions[m] * region.positions(second, m) for m in several]
-        # What several ops of the region write is whole once the first has begun.
-        self._tensors = (
-            _array(positions),
-            _array(region.writers),
-            _array(made_table),
-            reader_start,
-            _array([e for edges in readers for e in edges]),
-        )
-        none = [np.zeros(1, np.int64)]
-        self._tables = np.concatenate(low or none), np.concatenate(high or none), _array(reading)
-        used = {m for m, edges in enumerate(readers) if edges}
-        sinks = [
-            k
-            for k in range(len(region.ops) - 1, -1, -1)
-            if not any(m in used for m in write[write_start[k] : write_start[k + 1]])
-        ]
-        # Then whatever is left of the others.
-        known = set(sinks)
-        self._sinks = _array(sinks + [k for k in range(len(region.ops)) if k not in known])
-
-    def run(self, style: Style, strips: Strips, runs: list[Run] | None) -> Estimate:
-        """Bytes and work, strip by strip."""
-        from cpplan.splitting.cascade_kernel import Scratch, run_cascade
-
-        region, of_each = self._region, strips.steps
-        room = 0 if runs is None else len(strips.base) * (sum(self._extent) + 1)
-        events = np.zeros((room, 4), np.int64)
-        ops, tensors = len(self._extent), len(region.storages)
-        scratch = Scratch(
-            done=np.empty(ops, np.int64),
-            made=np.empty(tensors, np.int64),
-            freed=np.empty(tensors, np.int64),
-            weight=np.empty(tensors),
-            stack=np.empty(ops + 1, np.int64),
-            until=np.empty(ops + 1, np.int64),
-        )
-        peak, pieces = run_cascade(
-            self._ops, self._reads, self._tensors, self._tables, self._sinks,
-            (style.step, style.longest), (strips.base, strips.weight, strips.kept), events, scratch,
-        )  # fmt: skip
-        if runs is not None:
-            runs.extend(
-                Run(
-                    region.start + k,
-                    None if of_each is None else tuple(of_each[k, strip].tolist()),
-                    None if self._inner.axes[k] is None else (start, stop),
-                )
-                for strip, k, start, stop in events[:pieces].tolist()
-            )
-        return Estimate(int(np.ceil(peak - 1e-6)), strips.cost, pieces)
-
-
-def _array(values: Sequence[int]) -> Ints:
-    return np.array(values, np.int64)

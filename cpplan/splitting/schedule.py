@@ -14,7 +14,8 @@ from cpplan.program.anf import Program
 from cpplan.splitting.frontier import Choice
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.region import Region, Run
+from cpplan.splitting.region import Region
+from cpplan.splitting.styles import Run
 from cpplan.splitting.tensor_cuts import Interval, cut_positions, is_identity
 
 

@@ -14,7 +14,8 @@ from cpplan.model.problem import Ints
 from cpplan.splitting.problem import Floats
 
 if TYPE_CHECKING:
-    from cpplan.splitting.region import Family, Region
+    from cpplan.splitting.region import Region
+    from cpplan.splitting.styles import Family
 
 
 class Strips(NamedTuple):

@@ -23,8 +23,9 @@ from cpplan.program.anf import to_anf  # noqa: E402
 from cpplan.splitting.frontier import Choice  # noqa: E402
 from cpplan.splitting.piece_graph import split_graph  # noqa: E402
 from cpplan.splitting.problem import SplitProblem  # noqa: E402
-from cpplan.splitting.region import Region, Style  # noqa: E402
+from cpplan.splitting.region import Region  # noqa: E402
 from cpplan.splitting.schedule import schedule  # noqa: E402
+from cpplan.splitting.styles import Style  # noqa: E402
 
 
 class ViewNetwork(OnnxNetwork):

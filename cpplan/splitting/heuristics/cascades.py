@@ -8,8 +8,9 @@ from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.heuristics.registered import least_peak, register
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.region import Estimate, Region, Style
+from cpplan.splitting.region import Region
 from cpplan.splitting.schedule import RegionRuns
+from cpplan.splitting.styles import Estimate, Style
 from cpplan.splitting.tuning import SplittingTuning
 
 _Found = Iterator[tuple[Estimate, Style]]

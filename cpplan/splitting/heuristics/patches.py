@@ -10,8 +10,9 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.frontier import Choice, choose_cuts
 from cpplan.splitting.heuristics.registered import register
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.region import Region, Run, Style
+from cpplan.splitting.region import Region
 from cpplan.splitting.schedule import RegionRuns, join, run_choice
+from cpplan.splitting.styles import Run, Style
 from cpplan.splitting.tuning import SplittingTuning
 
 
