@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,12 +82,9 @@ class Cascade:
         )
         self._tables = *tables.columns(), _array(reading)
         unread = [
-            not any(readers[m] for m in write[write_start[k] : write_start[k + 1]])
-            for k in range(len(region.ops))
+            not any(readers[m] for m in write[start:stop]) for start, stop in pairwise(write_start)
         ]
-        # Ops whose results nobody reads, from the last on; then what is left of the others.
-        sinks = [k for k in range(len(region.ops) - 1, -1, -1) if unread[k]]
-        self._sinks = _array(sinks + [k for k in range(len(region.ops)) if not unread[k]])
+        self._sinks = _array(_sinks_first(unread))
 
     def run(self, style: Style, strips: Strips, runs: list[Run] | None) -> Estimate:
         """Bytes and work, strip by strip."""
@@ -118,6 +116,12 @@ class Cascade:
                 for strip, k, start, stop in events[:pieces].tolist()
             )
         return Estimate(int(np.ceil(peak - 1e-6)), strips.cost, pieces)
+
+
+def _sinks_first(unread: Sequence[bool]) -> list[int]:
+    """Ops whose results no op reads, from the last one on; then the others, in order."""
+    ops = range(len(unread))
+    return [k for k in reversed(ops) if unread[k]] + [k for k in ops if not unread[k]]
 
 
 class _Tables:
