@@ -412,10 +412,10 @@ def deep(ops: int) -> Graph:
 
 
 @pytest.mark.parametrize("order", ["given", "search"])
-def test_a_thousand_ops_within_a_time_limit(order):
+def test_a_thousand_ops_within_counted_time(order):
     graph = deep(1000)
-    plan = plan_of(graph, order=order, time_limit=3)
-    assert plan.peak <= solve(graph, time_limit=3).peak
+    plan = plan_of(graph, order=order, time_limit=3, deterministic=True)
+    assert plan.peak <= solve(graph, time_limit=3, workers=1, deterministic=True).peak
     assert plan.relations
 
 

@@ -51,8 +51,16 @@ def two_chains() -> Graph:
 
 
 def stubborn() -> Problem:
-    """1200 rectangles cut from one: nothing here finds the optimum within seconds."""
-    return perfect_packing(1, 1200, steps=4000, height=1 << 20)
+    """1200 buffers of random sizes, some 400 live at once: no bound is met within minutes."""
+    rng = random.Random(0)
+    middle = [rng.randrange(1200) for _ in range(1200)]
+    reach = [1 + int(rng.expovariate(1 / 200)) for _ in middle]
+    return Problem(
+        tuple(f"b{k}" for k in range(len(middle))),
+        lower=[max(0, m - r) for m, r in zip(middle, reach, strict=True)],
+        upper=[min(1200, m + r) for m, r in zip(middle, reach, strict=True)],
+        size=[rng.randrange(1, 1 << 20) for _ in middle],
+    )
 
 
 def perfect_packing(seed: int, count: int, *, steps: int = 400, height: int = 4096) -> Problem:

@@ -88,7 +88,8 @@ def test_search_proves_infeasibility_above_live_bytes():
 
 
 def test_expired_deadline_without_layout_is_unknown():
-    problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q", 600_000)))
+    half = int(stubborn().live_bytes().max()) // 2
+    problem = replace(stubborn(), pools=(Pool("p", half), Pool("q", half + 1)))
     packing = pack_pools(problem, "total", Budget(Deadline(0)))
     assert packing.status == "unknown"
     assert packing.message.startswith("no plan within the capacities was found in time")
