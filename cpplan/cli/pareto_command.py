@@ -107,7 +107,7 @@ def _print_moves(
     import json
     from dataclasses import asdict
 
-    from cpplan.comparison.spill_comparison import spill_curve
+    from cpplan.comparison.spill_curve import spill_curve
     from cpplan.report.tables import format_spill_curve
     from cpplan.runtime.atomic import write_text
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from cpplan.comparison.baselines import Baseline
 from cpplan.comparison.remat_comparison import RematBaseline
-from cpplan.comparison.spill_comparison import CurvePoint, SpillBaseline
+from cpplan.comparison.spill_comparison import SpillBaseline
+from cpplan.comparison.spill_curve import CurvePoint
 from cpplan.comparison.split_comparison import SplitBaseline
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
