@@ -161,6 +161,31 @@ class PackingTuning:
         The same where a rule of the elite is changed, and parts of the buffers changed there.
     rule_elite
         Rules kept to be changed.
+    tie_spreads
+        Exact searches: standard deviations of the noise on logarithms of keys that break ties;
+        little keeps what is good, much finds what is new.
+    canonical_first_nodes
+        Canonical search: nodes of each tree in the first round; twice as many every round.
+    canonical_limits
+        Parts of the way from the smallest limit to the largest that every round tries.
+    canonical_kept_bytes
+        Bytes of the trees that are kept: all take turns, so that the first serve as well as any.
+    wheel_apart
+        Mean lifespans between two centres of the squeaky wheel's starts.
+    full_steps
+        Fullest first: parts of the most live bytes from which a step is full; one pass for each.
+    rankings_share
+        Of what is left there, for more than one ranking of a part: others are still to be placed.
+    placed_rows, shuffled_rows
+        Buffers of a part placed after its first ranking, and of these under shuffled rankings.
+    shuffled_ranks
+        Standard deviations of ranks in shuffled rankings, as parts of their number.
+    size_classes
+        Classes for each doubling of the size: with many, little is wasted within slots; with few,
+        each has about as many buffers live at every step.
+    checked
+        Time kept for the check of the last plan with all that it claims, as a multiple of the time
+        that its offsets take to check.
     """
 
     many_buffers: int = 2000
@@ -240,6 +265,18 @@ class PackingTuning:
     rule_changes: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03)
     rule_changed: tuple[float, ...] = (1.0, 0.3, 0.1, 0.01)
     rule_elite: int = 4
+    tie_spreads: tuple[float, ...] = (0.05, 0.15, 0.3)
+    canonical_first_nodes: int = 500
+    canonical_limits: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
+    canonical_kept_bytes: int = 1 << 28
+    wheel_apart: float = 1.5
+    full_steps: tuple[float, ...] = (0.75, 0.6, 0.95)
+    rankings_share: float = 0.3
+    placed_rows: int = 300_000
+    shuffled_rows: int = 100_000
+    shuffled_ranks: tuple[float, ...] = (0.01, 0.03, 0.1)
+    size_classes: tuple[float, ...] = (0.5, 1.0, 2.0)
+    checked: float = 2.5
 
 
 def active() -> PackingTuning:

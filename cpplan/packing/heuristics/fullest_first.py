@@ -23,19 +23,13 @@ from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.heuristics.registered import register
 from cpplan.packing.heuristics.skyline import Skyline
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# A step is full from this share of the most live bytes on: one pass for each.
-_FULL = 0.75, 0.6, 0.95
 # Rows between two cuts of the order in which the others are placed: what fits into a cache.
 _ROWS_A_BLOCK = 4096
-# Rows of a part placed after the first ranking; of these, under shuffled rankings; how far
-# ranks move there, as shares of them.
-_PLACED_ROWS, _SHUFFLED_ROWS, _NOISE = 300_000, 100_000, (0.01, 0.03, 0.1)
 _SECONDS_A_PLACEMENT = 2e-6
-# Of the time left, for more than one ranking of a part: all others are still to be placed.
-_TRIES_SHARE = 0.3
 
 
 @register("fullest_first")
@@ -46,7 +40,7 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
     live, first, last = _padded_profile(problem)
     target = int(live.max(initial=0))
     best, peak = None, None
-    for share in _FULL:
+    for share in active().full_steps:
         try:
             offset = _place(problem, live, first, last, live >= share * target, deadline)
         except TimeUpError:
@@ -101,7 +95,7 @@ def _place_parts(problem: Problem, rows: Ints, part: Ints, target: int, deadline
     """Offsets of ``rows``, which are sorted by part."""
     edges = np.concatenate([[0], np.flatnonzero(np.diff(part[rows])) + 1, [len(rows)]])
     ends = pairwise(edges.tolist())
-    tries_end = deadline.share(_TRIES_SHARE)
+    tries_end = deadline.share(active().rankings_share)
     parts = [
         _place_part(problem.subset(rows[a:b]), target, deadline, tries_end)
         for a, b in ends
@@ -115,17 +109,17 @@ def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadl
 
     Rankings are the preorders, and then the best one with its ranks shuffled a little.
     """
-    skyline, random = Skyline(part, deadline), np.random.default_rng(0)
+    skyline, random, tuning = Skyline(part, deadline), np.random.default_rng(0), active()
     best, peak = np.zeros(0, np.int64), None
     leader = np.arange(len(part))
-    tries = len(PREORDERS) + int(_SHUFFLED_ROWS / len(part))
+    tries = len(PREORDERS) + int(tuning.shuffled_rows / len(part))
     # Of a part as large as that, something must be placed in time: others will improve on it.
-    tries = min(tries, 1 + int(_PLACED_ROWS / len(part)))
+    tries = min(tries, 1 + int(tuning.placed_rows / len(part)))
     for k in range(tries):
         if k < len(PREORDERS):
             ranked = preorder(part, PREORDERS[k])
         else:
-            noise = random.normal(0, random.choice(_NOISE) * len(part), len(part))
+            noise = random.normal(0, random.choice(tuning.shuffled_ranks) * len(part), len(part))
             ranked = leader[np.argsort(np.arange(len(part)) + noise)]
         deadline.check(_SECONDS_A_PLACEMENT * len(part))
         offset = skyline.place(ranked, peak, deadline)

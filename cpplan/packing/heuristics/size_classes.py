@@ -19,11 +19,9 @@ import numpy as np
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.registered import register
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# Classes for each doubling of the size: where there are many, little is wasted within slots; where
-# there are few, each has about as many live at every step.
-_CLASSES = 0.5, 1, 2
 # Sizes are below 2**62.
 _DOUBLINGS = 62
 _SECONDS_A_BUFFER = 1e-6
@@ -48,7 +46,7 @@ def size_classes(problem: Problem, deadline: Deadline) -> Ints:
     by_time = np.argsort(events, kind="stable")
     step, doublings = np.searchsorted(distinct(alignment), alignment), np.log2(size)
     best = None
-    for classes in _CLASSES:
+    for classes in active().size_classes:
         if best is not None and deadline.remaining() < _SECONDS_A_BUFFER * len(rows):
             break
         deadline.check(_SECONDS_A_BUFFER * len(rows))

@@ -43,11 +43,6 @@ if TYPE_CHECKING:
 
 NAME = "canonical search"
 WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
-_FIRST_NODES = 500
-# Bytes of the trees that are kept: all take turns, so that the first ones serve as well as any.
-_KEPT_BYTES = 1 << 28
-# Parts of the way from the smallest limit to the largest that are tried in every round.
-_SHARES = (0.0, 0.25, 0.5, 0.75)
 # Buffers looked at between two looks at the clock, and about how long one takes, seconds.
 _WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
 
@@ -147,10 +142,11 @@ class CanonicalSearch(Rounds[_Attempt]):
 
         A tree once begun is continued; perturbed orders start afresh.
         """
-        nodes = _FIRST_NODES
+        tuning = active()
+        nodes = tuning.canonical_first_nodes
         while True:
             for words, begin in ((WORDS, self._attempt_at), (WORDS[:4], self._perturbed)):
-                for share in _SHARES:
+                for share in tuning.canonical_limits:
                     for word in words:
                         limit = self._limit(share)
                         if limit is not None:
@@ -163,7 +159,10 @@ class CanonicalSearch(Rounds[_Attempt]):
         attempt = self._begun.get(key)
         if attempt is None:
             attempt = _Attempt(limit, self._words[word], start(self._board), 0)
-            if sum(a.bytes for a in (*self._begun.values(), attempt)) <= _KEPT_BYTES:
+            if (
+                sum(a.bytes for a in (*self._begun.values(), attempt))
+                <= active().canonical_kept_bytes
+            ):
                 self._begun[key] = attempt
         attempt.nodes = nodes
         return attempt

@@ -60,8 +60,6 @@ class _Start(NamedTuple):
 
 # Where there is but one centre, the first is left out.
 _STARTS = _Start(32, 2.0, 0.98), _Start(32, 3.0, 1.0)
-# Mean lifespans between two centres.
-_APART = 1.5
 
 
 class SqueakyWheel(LocalSearch):
@@ -221,7 +219,7 @@ def _centres(problem: Problem, share: float) -> Ints:
     >>> _centres(problem, 0.9).tolist(), _centres(problem, 1.0).tolist()
     ([1, 8], [1])
     """
-    live, apart = problem.live_bytes(), _APART * _lifespan(problem)
+    live, apart = problem.live_bytes(), active().wheel_apart * _lifespan(problem)
     steps, left, least = np.arange(len(live)), live.copy(), share * live.max(initial=0)
     centres = [int(np.argmax(live))]
     while True:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.packing.heuristics.preorders import largest_total
+from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
-
-# How far the logarithms of keys are moved: little keeps what is good, much finds what is new.
-_SPREADS = (0.05, 0.15, 0.3)
 
 
 class TieOrders:
@@ -30,7 +28,7 @@ class TieOrders:
 
     def __init__(self, problem: Problem, seed: int):
         width = (problem.upper - problem.lower).astype(float)
-        self._random = np.random.default_rng(seed)
+        self._random, self._spreads = np.random.default_rng(seed), active().tie_spreads
         self._total = largest_total(problem).astype(float)
         self._keys = {"A": width * problem.size, "S": problem.size.astype(float), "W": width}
 
@@ -41,7 +39,7 @@ class TieOrders:
 
     def perturbed(self, word: str) -> Ints:
         """Rows in the word's order, had lengths and sizes been somewhat different."""
-        spread = self._random.choice(_SPREADS)
+        spread = self._random.choice(self._spreads)
         keys = [self._total if letter == "T" else self._moved(letter, spread) for letter in word]
         return np.lexsort([-key for key in reversed(keys)])
 

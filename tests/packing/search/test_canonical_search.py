@@ -10,16 +10,15 @@ from support.packing_parts import first_packing, parts, solve
 
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search import canonical_search
 from cpplan.packing.search.canonical_search import CanonicalSearch, applies_to
+from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline
 
 
 @pytest.mark.parametrize("room", [0, 5_000])
-def test_trees_that_find_no_room_start_afresh_and_end(monkeypatch, room):
+def test_trees_that_find_no_room_start_afresh_and_end(tune, room):
     """Begun again with twice the nodes each round, every tree is finished some time."""
-    monkeypatch.setattr(canonical_search, "_KEPT_BYTES", room)
-    monkeypatch.setattr(canonical_search, "_FIRST_NODES", 2)
+    tune(PackingTuning, canonical_kept_bytes=room, canonical_first_nodes=2)
     for problem in parts(range(400, 430), 6, applies_to):
         search = CanonicalSearch(problem, seed=0)
         outcome = search.run(
