@@ -223,15 +223,14 @@ class PartSearch:
             return state
         from cpplan.packing.search.cp_sat_packing import run_round
 
+        workers = self.workers if exchange is None else self.workers - 1
         return run_round(
             self.problem,
             state,
-            aim.deadline,
+            Budget(aim.deadline, workers, self.seed),
             work=active().work * effort,
             target=aim.target,
             limit=aim.limit,
-            workers=self.workers if exchange is None else self.workers - 1,
-            seed=self.seed,
             report=aim.offer,
             exchange=exchange,
         )

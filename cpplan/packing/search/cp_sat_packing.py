@@ -22,8 +22,8 @@ from cpplan.packing.heuristics.preorders import preorder
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
-from cpplan.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -43,13 +43,11 @@ _LOOK = 0.05
 def run_round(
     problem: Problem,
     state: Outcome,
-    deadline: Deadline,
+    budget: Budget,
     *,
     work: float,
     target: int = 0,
     limit: int | None = None,
-    workers: int = 1,
-    seed: int = 0,
     report: Callable[[Outcome], object] = lambda outcome: None,
     exchange: Callable[[Outcome], Outcome] | None = None,
 ) -> Outcome:
@@ -61,18 +59,15 @@ def run_round(
         A reduced problem: steps are sections.
     state
         A packing and a proved bound to start from.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned. Its workers are the CP-SAT runs at a
+        time, one thread each; its seed is for CP-SAT's own random choices.
     work
         Units of CP-SAT's deterministic time for each run.
     target
         A peak that is good enough, bytes.
     limit
         A peak above this is of no use: give up once the bound exceeds it.
-    workers
-        CP-SAT runs at a time, one thread each.
-    seed
-        For CP-SAT's own random choices.
     report
         Called at every improvement of either side.
     exchange
@@ -82,7 +77,7 @@ def run_round(
     if entries > active().section_entries:
         _logger.info("CP-SAT left out: %d section entries", entries)
         return state
-    portfolio = _Portfolio(problem, state, deadline, target, limit, workers, seed, report, exchange)
+    portfolio = _Portfolio(problem, state, budget, target, limit, report, exchange)
     try:
         portfolio.run(work)
     finally:
@@ -116,18 +111,16 @@ class _Portfolio:
         self,
         problem: Problem,
         state: Outcome,
-        deadline: Deadline,
+        budget: Budget,
         target: int,
         limit: int | None,
-        workers: int,
-        seed: int,
         report: Callable[[Outcome], object],
         exchange: Callable[[Outcome], Outcome] | None,
     ):
-        self.problem, self.state, self.deadline = problem, state, deadline
+        self.problem, self.state, self.deadline = problem, state, budget.deadline
         self.target, self.limit = target, limit
-        self.workers, self.seed, self.report = workers, seed, report
-        self.exchange = exchange
+        self.workers, self.seed = budget.workers, budget.seed
+        self.report, self.exchange = report, exchange
         self.unit = address_unit(problem)
         self.orders = {word: preorder(problem, word) for word in STRATEGIES if word is not None}
         self.running: dict[_Task, threading.Thread] = {}
