@@ -98,7 +98,37 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
                 continue
             done.add(k)
             order.append(k)
+    if not graph.graph.columns.runs_in(tuple(order)):
+        order = after_what_they_wait_for(order, graph.graph.predecessors)
     return graph, Program(graph.graph, tuple(order))
+
+
+def after_what_they_wait_for(
+    order: Iterable[int], predecessors: Sequence[Collection[int]]
+) -> list[int]:
+    """The order, in which pieces run sooner that others wait for without reading from them.
+
+    A piece of an op that runs after another one, which is not cut, waits for all of that.
+    """
+    found: list[int] = []
+    done: set[int] = set()
+    sooner: set[int] = set()
+    for piece in order:
+        if piece in sooner:
+            sooner.remove(piece)
+            continue
+        stack = [piece]
+        while stack:
+            missing = [k for k in predecessors[stack[-1]] if k not in done]
+            stack += missing
+            if not missing:
+                k = stack.pop()
+                if not stack or k not in done:
+                    found.append(k)
+                    done.add(k)
+                    if stack:
+                        sooner.add(k)
+    return found
 
 
 def _in_own_steps(problem: SplitProblem, run: Run, axes: tuple[str | None, str | None]) -> Run:

@@ -25,6 +25,7 @@ from cpplan.report.html.plan_data import plan_data
 from cpplan.splitting.piece_graph import split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
+from cpplan.splitting.schedule import after_what_they_wait_for
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
 from tests.support.split_networks import Network
@@ -425,3 +426,18 @@ def test_ops_that_write_in_turn_are_brought_forward_if_they_make_little(
     assert [op.name for op in brought.ops][:4] == ["zeros", "fill0", "fill1", "conv0"]
     tune(SplittingTuning, brought_forward=0.001)
     assert with_writers_together(problem).order == problem.program.order
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ([0, 1, 2, 3], [0, 1, 2, 3]),
+        ([3, 0, 1, 2], [0, 1, 3, 2]),
+        ([0, 1, 0, 3, 2], [0, 1, 0, 3, 2]),
+        ([2, 3, 0, 1, 0], [0, 2, 1, 3, 0]),
+    ],
+    ids=["valid", "too soon", "one runs again", "too soon and again"],
+)
+def test_pieces_run_after_what_they_wait_for(order: list[int], expected: list[int]) -> None:
+    # 1 waits for 0, 2 for 0, and 3 for 1.
+    assert after_what_they_wait_for(order, [(), (0,), (0,), (1,)]) == expected
