@@ -245,12 +245,19 @@ class SharingSearch(LevelIncumbent[Choice]):
             self.replace(choice, choice.incumbent.found_by)
 
     def pack_quickly(self, deadline: Deadline) -> None:
-        """Pack the choice of all candidates that go together by heuristics, and no other."""
+        """Pack by heuristics all candidates that go together; if a gap is left, without placements.
+
+        Tensors that lie within others are so far from one another, and may leave holes.
+        """
+        everything = frozenset(self.candidates)
+        placements = frozenset(one for one in self.candidates if not one.in_place)
         try:
             if self._many and self.candidates:
                 self._offer(self._choose(self.candidates, frozenset(), deadline), deadline)
             else:
                 self._run_heuristics(self.best, deadline)
+            if not self.done and placements and placements != everything:
+                self._offer(self._choose(self.candidates, placements, deadline), deadline)
         except TimeUpError:
             return
 

@@ -20,9 +20,14 @@ from support.sharing_instances import (
 from support.sharing_oracle import least_peak, random_sharing_graph
 
 from cpplan import Graph, Op, Plan, Problem, Tensor, simulate, solve
+from cpplan.aliasing.solve import SharingSearch
 from cpplan.io.plan_json import plan_to_dict
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Placement
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
+from cpplan.runtime.deadline import Deadline
 
 Pairs = list[tuple[str, str]]
 
@@ -423,3 +428,15 @@ def test_a_thousand_random_ops_within_a_short_limit():
     graph = random_sharing_graph(5, 1000)
     plan = plan_of(graph, time_limit=0.5)
     assert plan.lower_bound <= plan.peak
+
+
+def test_packing_quickly_needs_no_more_with_placements_than_without():
+    for seed in seeds(40):
+        program = to_anf(random_sharing_graph(seed, 12))
+        problem = to_problem(program, Residency())
+        peaks = []
+        for kinds in (("in place", "placement"), ("in place",)):
+            search = SharingSearch(program, problem, Residency(), kinds=kinds)
+            search.pack_quickly(Deadline(1e9, deterministic=True))
+            peaks.append(search.best.peak)
+        assert peaks[0] <= peaks[1], f"seed {seed}"
