@@ -18,7 +18,7 @@ from cpplan.io.torch.training.joint_graph import (
     is_training_batch_norm,
     tangents_of,
 )
-from cpplan.io.torch.training.redrawing import write_draw, write_redraw
+from cpplan.io.torch.training.redrawing import copy_state, write_draw, write_redraw
 
 _WITHOUT_STATISTICS = torch.ops.aten._native_batch_norm_legit.no_stats
 
@@ -160,8 +160,9 @@ class _Writer:
 
     def _state_of(self, node: Node) -> Node:
         state = self.drawn_from[node]
-        if self.second:
-            self.crossing[state] = None
+        if not self.second:
+            return copy_state(self.graph, state)
+        self.crossing[state] = None
         return state
 
     def _add(self, node: Node, copied: Node) -> None:

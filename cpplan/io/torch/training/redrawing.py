@@ -63,6 +63,17 @@ def write_redraw(graph: Graph, node: Node, state: Node, read: Callable[[Node], N
     return drawn
 
 
+def copy_state(graph: Graph, state: Node) -> Node:
+    """A copy of a state noted in the same graph, for :func:`write_redraw`.
+
+    Where a compiler runs the graph without data, torch notes a real state all the same, which no op
+    without data takes but this one.
+    """
+    copied = graph.call_function(torch.ops.aten.lift_fresh_copy.default, (state,))
+    copied.meta = dict(state.meta)
+    return copied
+
+
 def _device(node: Node) -> str | None:
     found = {t.device.type for t in _tensors(node)}
     return found.pop() if len(found) == 1 else None
