@@ -4,8 +4,9 @@ Reading starts in :mod:`~cpplan.io.onnx.model`: ``dims`` binds variables, ``chec
 nodes, ``shapes`` derives the shape of every tensor, and ``graph`` makes an op of each node, with
 its views (``views``), in-place pairs (``in_place``), placements (``placements``), bodies
 (``bodies``) and cost (``costs``). If extents stay variables, ``symbolic`` reads the model at their
-upper bounds, with expressions beside (``symbolic_*``, rules by operator in ``*_shapes``).
-Running is ``run`` with ``kernels`` and ``weights``; writing is ``reorder`` with ``copies``.
+upper bounds and adds expressions for other sizes (``symbolic_*``, rules by operator in
+``*_shapes``). ``run``, with ``kernels`` and ``weights``, runs a model; ``reorder``, with
+``copies``, writes one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def read_model(
     source: str | PathLike[str] | onnx.ModelProto, dims: Mapping[str, object] | None = None
 ) -> Graph:
-    """The graph of an ONNX model; with symbols, if a dimension is given bounds.
+    """The graph of an ONNX model, with symbols if a dimension is given bounds.
 
     See :func:`cpplan.io.onnx.model.read_onnx` and
     :func:`cpplan.io.onnx.symbolic.read_symbolic_onnx`.

@@ -1,7 +1,7 @@
 """ONNX's arithmetic on sizes that are expressions, and on ratios of such sizes.
 
-Each function takes the node, whose variables have ranges, and raises :exc:`Unknown` if no one
-result holds for all sizes.
+Each function takes the call of a node, which knows the ranges of the variables, and raises
+:exc:`Unknown` if no single result holds for all sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ratio:
 
 
 class Unknown(Exception):
-    """Raised for an element without one value that holds for all sizes."""
+    """Raised for an element that has no single value for all sizes."""
 
 
 def add(call: Call, one: Any, other: Any) -> Any:
@@ -50,7 +50,7 @@ def _divide(call: Call, one: Any, other: Any) -> Any:
         if not isinstance(other.numerator, int) or other.numerator <= 0:
             raise Unknown
         return _ratio(one.numerator * other.denominator, one.denominator * other.numerator)
-    # ONNX rounds towards zero, floor division down: the same where nothing is negative.
+    # ONNX rounds towards zero, floor division down: equal if no operand is negative.
     if not (call.at_least(one, 0) and call.at_least(other, 1)):
         raise Unknown
     return one // other

@@ -1,9 +1,9 @@
 """Axes of ONNX's operators: the table of rules, and the rules that fit on a few lines.
 
-Images are ``(batch, channels, rows, columns)``. Products of matrices and convolutions may be
-added up in parts, channel by channel: of integers the sums are the same, of floating-point numbers
-if a kernel goes on where the piece before it ended. Quantized products are not added up in parts:
-their sums are rounded to the bits of the output.
+Images are ``(batch, channels, rows, columns)``. Products of matrices and convolutions may be added
+up in parts, channel by channel. Sums of integers stay the same; sums of floating-point numbers do
+if a kernel continues from the sum of the piece before it. Quantized products are not added up in
+parts: their sums are rounded to the bits of the output.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ELEMENT_WISE = """
     Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
     com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu com.microsoft.QuickGelu
 """.split()  # noqa: SIM905
-# The other inputs are no tensors of the output's shape.
+# Kinds whose other inputs do not have the output's shape.
 _OF_FIRST = ("CastLike", "Clip", "Dropout", "Expand")
 _REDUCTIONS = """
     ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
@@ -114,7 +114,7 @@ def rules() -> dict[str, Rule]:
 
 
 def _listed(operation: Operation, name: str, number: int) -> list[int] | None:
-    """Integers that are an attribute or, since later opsets, an input; ``None`` if left out.
+    """Integers from an attribute or, since later opsets, from an input; ``None`` if left out.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _listed(operation: Operation, name: str, number: int) -> list[int] | None:
 
 
 def _quantize(operation: Operation) -> Iterator[Axis]:
-    """Scales and zero points of one axis are cut with it."""
+    """Axes of a quantization; scales and zero points by axis are cut with that axis."""
     image, shape, output = operation.input(), operation.shape(), operation.output
     if operation.attributes.get("block_size"):
         raise NoAxes
@@ -159,7 +159,7 @@ def _matmul(
     vectors
         Scales and zero points of the right operand: one, or one for each column.
     numbers
-        Those of the left operand, which must be one.
+        Scales and zero points of the left operand, which must have one element.
     """
     if any(operation.has(k) and math.prod(operation.shape(k)) > 1 for k in numbers):
         raise NoAxes

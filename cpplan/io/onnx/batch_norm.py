@@ -19,11 +19,11 @@ _EPSILON = 1e-5
 def make_batch_norm(
     node: onnx.NodeProto, opset: int
 ) -> Callable[[Sequence[Array]], Array | None] | None:
-    """A function of the inputs of a ``BatchNormalization`` that uses given statistics, or ``None``.
+    """A kernel for a ``BatchNormalization`` that uses given statistics; ``None`` for others.
 
-    The reference kernels of opsets 7 to 13 normalise by the statistics of the image, though the
-    operator's definition says so only where these are outputs. The function gives ``None`` where
-    there are statistics of each position (``spatial = 0`` of opset 7).
+    The reference kernels of opsets 7 to 13 always normalise by the statistics of the input, but the
+    operator's definition says so only if these statistics are outputs. The function returns
+    ``None`` if there are statistics of each position (``spatial = 0`` of opset 7).
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Translation of the subgraphs of ONNX's If, Loop and Scan into bodies of an op.
 
 A body's boundary tensor with the name of one of the op's tensors *is* that tensor. So a captured
-tensor keeps its name, a branch's result takes the name of the node's output, and all others get
-names of their own.
+tensor keeps its name, a branch's result takes the name of the node's output, and all other boundary
+tensors get names of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Body:
 
 
 def largest_result(bodies: Sequence[Body], k: int) -> int | None:
-    """Bytes of the largest of the branches' results number ``k``; ``None`` if one has no bytes."""
+    """Bytes of the largest result number ``k`` of all branches; ``None`` if one has no size."""
     sizes = []
     for body in bodies:
         if k >= len(body.results) or body.results[k] not in body.graph.tensor:
@@ -37,7 +37,7 @@ def largest_result(bodies: Sequence[Body], k: int) -> int | None:
 
 
 def fit_body(node: onnx.NodeProto, body: Body, accessed: Mapping[str, Tensor]) -> Graph:
-    """The body's graph with its boundary named after the op's tensors where they are the same."""
+    """The body's graph; a boundary tensor that is one of the op's tensors gets its name."""
     graph, names = body.graph, _all_names(body.graph)
     renamed: dict[str, str] = {}
     if node.op_type == "If":
@@ -64,7 +64,7 @@ def fit_body(node: onnx.NodeProto, body: Body, accessed: Mapping[str, Tensor]) -
 
 
 def _without_views(graph: Graph, results: Mapping[str, str]) -> Graph:
-    """The graph of a branch in which results that are views become copies, with placements."""
+    """The graph of a branch; ops that make its results as views copy instead, with placements."""
     tensors = (replace(t, view_of=None) if t.name in results else t for t in graph.tensors)
     copied = {name: view for name in results if (view := graph.tensor[name].view_of) is not None}
 

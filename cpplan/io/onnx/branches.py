@@ -1,8 +1,8 @@
-"""ONNX Ifs whose condition is known when the model is read: written out as the branch they take.
+"""ONNX Ifs whose condition is known at reading: replaced by the branch that they take.
 
 Exporters put an If wherever the rank of a result depends on a shape: torchscript's ``squeeze`` is
-``Shape -> Gather -> Equal -> If``. At bound extents the condition is a constant, and the branch not
-taken may not even be valid.
+``Shape -> Gather -> Equal -> If``. With all extents bound, the condition is a constant, and the
+other branch may not even be valid.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Fold:
     outputs
         Names of the If's outputs, which identify it.
     condition
-        The tensor that decides.
+        The tensor that is the If's condition.
     branch
         0 for ``then``, 1 for ``else``.
     """
@@ -45,11 +45,11 @@ class Fold:
     branch: int
 
 
-Folds: TypeAlias = Mapping[tuple[str, ...], Fold]  # by the outputs of the If
+Folds: TypeAlias = Mapping[tuple[str, ...], Fold]  # outputs of the If -> fold
 
 
 def known_folds(graph: onnx.GraphProto, opset: int, kept: Collection[str] = ()) -> Folds:
-    """Ifs whose condition is a constant, by their outputs; of nested ones the outer ones only.
+    """Ifs whose condition is a constant, by their outputs; of nested Ifs only the outermost.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ def known_folds(graph: onnx.GraphProto, opset: int, kept: Collection[str] = ()) 
 
 
 def apply_folds(graph: onnx.GraphProto, folds: Folds) -> None:
-    """Write the branches that these Ifs take where the Ifs were, in place.
+    """Replace these Ifs, in place, by the nodes of the branches that they take.
 
-    A tensor that a branch defines keeps its name if nothing else in the model has it; otherwise it
-    is numbered.
+    A tensor that a branch defines keeps its name if no other tensor of the model has it; otherwise
+    a number is added.
     """
     if folds:
         _apply(graph, folds, Counter(_defined(graph)))
@@ -169,7 +169,7 @@ def _written_out(
 
 
 def _defined(graph: onnx.GraphProto) -> Iterator[str]:
-    """Every name that the graph and its bodies define, once for each time."""
+    """Every name that the graph and its bodies define, once for each definition."""
     yield from (value.name for value in (*graph.input, *graph.initializer))
     yield from (sparse.values.name for sparse in graph.sparse_initializer)
     for node in graph.node:

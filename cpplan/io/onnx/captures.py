@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reads_of(node: onnx.NodeProto) -> Iterator[str]:
-    """The names a node reads: its inputs, then what its bodies take from outside; some twice.
+    """Names that a node reads: its inputs, then those its bodies capture; some names twice.
 
     Examples
     --------
@@ -39,8 +39,8 @@ def rebind(
     names
         Old name -> new name; others keep their names.
     rename
-        The new name of a tensor that a body defines; called once for each. They keep their names if
-        it is left out.
+        Function from the name of a tensor that a body defines to its new name, called once for
+        each. If left out, these tensors keep their names.
 
     Examples
     --------

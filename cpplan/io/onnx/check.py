@@ -1,7 +1,7 @@
 """Checks of an ONNX graph's nodes and constants that need no shapes.
 
-Nodes are checked one by one, each without its bodies, so that a message names the one at fault and
-weights that were left out do not matter.
+Nodes are checked one by one, each without its bodies, so that a message names the faulty node, and
+weights that were not loaded do not matter.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ DATA = (
 def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: int) -> None:
     """Check the arity and the attributes of every node against its operator's definition.
 
-    Nodes of domains that ONNX does not define pass.
+    Nodes of domains that ONNX does not define are not checked.
 
     Raises
     ------
     InputError
-        Names the op, its kind and what is wrong.
+        If a node is malformed; names the op, its kind and the fault.
     """
     import onnx
 
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
-    # The checker knows ONNX's own domain by its short name only.
+    # The checker knows only the short name of ONNX's own domain.
     context.opset_imports = {_short(domain): version for domain, version in opsets.items()}
     _check_nodes(graph, context)
 
 
 def check_constants(graph: onnx.GraphProto) -> None:
-    """Check that every constant holds as many elements as its shape says, unless stored elsewhere.
+    """Check that every constant stored in the model holds as many elements as its shape asks for.
 
     Raises
     ------
     InputError
-        Names the tensor, what it holds and what its shape asks for.
+        If not; names the tensor, its number of elements and the number that its shape asks for.
     """
     for name, tensor in _constants(graph):
         _check_data(name, tensor)

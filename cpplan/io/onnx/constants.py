@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import onnx
 
 
-SMALL = 4096  # elements: what shape arithmetic works on is far below, weights are far above
+SMALL = 4096  # elements: shape arithmetic needs far fewer, weights have far more
 
 
 class SmallConstant:
-    """A constant of few elements: stored, or computed by a node from such constants.
+    """A constant of few elements: stored, or computed by a node from other small constants.
 
-    Its value is computed when it is first asked for.
+    Its value is computed when it is first needed.
     """
 
     __slots__ = ("_operands", "_opset", "_output", "_source", "_value", "_worked_out")
@@ -68,7 +68,7 @@ class SmallConstant:
         try:
             results = make_kernel(node, {}, {"": self._opset}, outputs=[self._output])(operands)
         except KernelError:
-            return  # whoever asks must do without
+            return  # the value stays unknown
         self._value = results[self._output]
 
 

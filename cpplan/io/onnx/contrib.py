@@ -1,8 +1,8 @@
 """Output types of ONNX Runtime's own operators (domain ``com.microsoft``).
 
-ONNX's inference does not know them. Most compute shapes as some operator of ONNX does, which stands
-in for them: ``Sum`` of the inputs 0 and 3 for ``QLinearAdd``. Names, positions of inputs and
-attributes are those of ONNX Runtime's ``ContribOperators.md``.
+ONNX's inference does not know these operators. Most of them have the shape rule of some ONNX
+operator, which is inferred in their place: ``Sum`` of the inputs 0 and 3 for ``QLinearAdd``. Names,
+positions of inputs and attributes are those of ONNX Runtime's ``ContribOperators.md``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import onnx
 
 DOMAIN = "com.microsoft"
-_OPSET = 13  # of the operators that stand in: the last where axes are attributes throughout
+_OPSET = 13  # of the operators inferred in their place: the last with all axes as attributes
 
 Shape: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A node, and the types of its inputs; ``None`` for those left out."""
+    """A node, and the types of its inputs; ``None`` for inputs left out."""
 
     node: onnx.NodeProto
     types: Sequence[onnx.TypeProto | None]
@@ -43,11 +43,11 @@ class _Call:
 
     def shape(self, k: int) -> Shape:
         shape = static_shape(self.types[k])
-        assert shape is not None  # a node is only asked once all are known
+        assert shape is not None  # rules run only once all input types are known
         return shape
 
     def as_standard(self, kind: str, inputs: Sequence[int], **attributes: Any) -> Shape:
-        """The shape that an operator of ONNX gives for some of the inputs."""
+        """The shape that ONNX's inference gives for an operator of ONNX on some of the inputs."""
         import onnx
 
         names = [f"input{k}" for k in inputs]
@@ -66,7 +66,7 @@ class _Call:
         return shape
 
 
-# Of each output the element type and the shape; outputs that the node leaves out are skipped.
+# Rule: element type and shape of each output; outputs that the node leaves out are skipped.
 _Rule: TypeAlias = Callable[[_Call], "list[tuple[int, Shape]]"]
 
 
@@ -75,7 +75,7 @@ def infer_contrib(
 ) -> bool:
     """Type the outputs of ONNX Runtime's operators, in place, once their inputs are typed.
 
-    Returns True if any was typed.
+    Returns True if any output was typed.
     """
     import onnx
 
@@ -94,7 +94,7 @@ def infer_contrib(
         try:
             found = rule(call)
         except (IndexError, KeyError, TypeError, ValueError, RuntimeError):
-            continue  # malformed, or of a form not known here: what the file declares is used
+            continue  # malformed, or of an unknown form: the type that the file declares is used
         for name, (element, shape) in zip(node.output, found, strict=False):
             if name in unknown:
                 here[name] = onnx.helper.make_tensor_type_proto(element, shape)
@@ -104,7 +104,7 @@ def infer_contrib(
 
 
 def rule_of(node: onnx.NodeProto) -> _Rule | None:
-    """The rule for the types of a node of ONNX Runtime's; ``None`` for any other node."""
+    """The rule for the types of a node of ONNX Runtime's operators; ``None`` for other nodes."""
     return _RULES.get(node.op_type) if node.domain == DOMAIN else None
 
 
@@ -113,7 +113,7 @@ def _like_first(call: _Call) -> list[tuple[int, Shape]]:
 
 
 def _normalized(call: _Call) -> list[tuple[int, Shape]]:
-    """The sum comes fourth; the mean and the inverse deviation have one element a row."""
+    """Types of a normalization; its sum is the fourth output, mean and deviation are one a row."""
     rows = (*call.shape(0)[:-1], 1)
     like = (call.element(0), call.shape(0))
     return [like, (1, rows), (1, rows), like]
@@ -205,7 +205,7 @@ def _reduce_mean(call: _Call) -> list[tuple[int, Shape]]:
 
 
 def _attention(element_of: int, past: int) -> _Rule:
-    """Queries, keys and values are made at once, by weights of a third of the columns each.
+    """Rule of an attention whose weights make queries, keys and values, a third each, at once.
 
     ``element_of`` is the input whose element type the output has.
     """
@@ -226,7 +226,7 @@ def _attention(element_of: int, past: int) -> _Rule:
 
 def _multi_head_attention(call: _Call) -> list[tuple[int, Shape]]:
     query = call.shape(0)
-    if len(query) == 5:  # packed: batch, sequence, heads, three of them, elements of a head
+    if len(query) == 5:  # packed: batch, sequence, heads, 3 (query, key, value), elements of a head
         return [(call.element(0), (query[0], query[1], query[2] * query[4]))]
     value = call.shape(2) if len(call.types) > 2 and call.types[2] is not None else None
     if value is None:

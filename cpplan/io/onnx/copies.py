@@ -1,7 +1,7 @@
-"""Nodes of an ONNX model that run again: a copy of the node for every run, with names of its own.
+"""Nodes of an ONNX model that run again: one copy of the node for each run, with new names.
 
-Every name is written once in ONNX. So each run writes names of its own, and a reader is bound to
-those of the last run before it.
+In ONNX every name is written once. So each run writes names of its own, and a reader reads the
+names of the last run before it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def copy_repeated(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The nodes, with a copy for every run after the first; the graph learns the copies' types.
+    """The nodes, with a copy for each run after the first; adds the copies' types to the graph.
 
-    The k-th further run of node ``conv`` is ``conv~k`` and writes ``out~k``. An output of the graph
-    is what the last run writes: that bears its name, and the run before which k others came writes
-    ``out~k``, the first ``out~0``. Tensors of the bodies are renamed like outputs. Where the model
-    already has such a name, the next free number is taken.
+    The k-th further run of node ``conv`` is ``conv~k`` and writes ``out~k``. For an output of the
+    graph, the last run writes the output's own name, and earlier runs write ``out~0``, ``out~1``,
+    …. Tensors of the bodies are renamed like outputs. If the model already has such a name, the
+    next free number is taken.
 
     Parameters
     ----------
     graph
-        Where the nodes come from; types and quantization notes of copied tensors are added to it.
+        The graph of the nodes; types and quantization notes of copied tensors are added to it.
     nodes
-        In the order in which they run, with names of their own; those that run again repeated.
+        Nodes in the order in which they run, with unique names; a node that runs again is repeated.
     """
     runs = Counter(node.name for node in nodes)
     if len(runs) == len(nodes):
@@ -49,7 +49,7 @@ def copy_repeated(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> li
         if last or not newest.keys().isdisjoint(reads_of(original)):
             node = type(original)()
             node.CopyFrom(original)
-            # ONNX's inference fails where the bodies of two nodes use one name.
+            # ONNX's inference fails if the bodies of two nodes use the same name.
             inside = partial(tensor_names.fresh, number=run) if run else str
             rebind(node, newest, inside)
         if run:

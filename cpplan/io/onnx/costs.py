@@ -1,16 +1,17 @@
 """Cost of running an ONNX node once: its floating-point operations, computed from shapes.
 
 The unit is one operation on one element; a multiply-add is two. Operations on integers count the
-same, so that quantised kernels compare with others, and so does every element that is only copied.
-The operators are defined in ONNX's specifications (https://onnx.ai/onnx/operators/). The count is
-that of the direct computation, without the savings of fast algorithms (Winograd, FFT):
+same, so that quantised kernels are comparable with others, and so does every element that is only
+copied. The operators are defined in ONNX's specifications (https://onnx.ai/onnx/operators/). The
+operations of the direct computation are counted, without the savings of fast algorithms (Winograd,
+FFT):
 
 * Convolutions and matrix products: a multiply-add for every product. The sum begins with the bias,
-  which costs nothing. Products with padding count, as if it were stored; a transposed convolution
-  multiplies each element of its input with each tap.
-* Einsum: its terms multiplied, and summed where a label is not in the result, once for every
-  combination of labels, without pairing the terms first.
-* Attention: its two matrix products and the softmax between them; nothing is saved by a mask.
+  which adds no operation. Products with padding count, as if it were stored; a transposed
+  convolution multiplies each element of its input with each tap.
+* Einsum: for every combination of labels, the product of all terms, and an addition if a label is
+  not in the result; terms are not paired first.
+* Attention: its two matrix products and the softmax between them; a mask saves no operations.
 * RNN, GRU, LSTM: the products with W and R, and per hidden element the gates' work: 1, 8 and 9
   operations (activations and element-wise products and sums), 6 more with peepholes. All sequences
   have full length.
@@ -19,8 +20,8 @@ that of the direct computation, without the savings of fast algorithms (Winograd
   ``_INPUT_ELEMENTS``. Batch normalisation at inference is one multiply-add.
 * LRN: a square and an addition for every channel in the window, four operations for the rest.
 * Sum, Max, Min, Mean of n inputs: n - 1 for every element of the result.
-* Everything else, transcendental functions, copies and operators that ONNX does not define
-  included: one operation for every element of its results.
+* All other operators, including transcendental functions, copies and operators that ONNX does not
+  define: one operation for every element of the results.
 * If: its most expensive branch. Loop and Scan: the body times its number of runs, once if unknown.
 * Views, which the reader recognises, cost nothing.
 """
@@ -62,7 +63,7 @@ _INPUT_ELEMENTS = (
 )
 _PER_ELEMENT = {kind: work for work, kinds in _INPUT_ELEMENTS for kind in kinds}
 _POOLS = {"AveragePool": 1, "MaxPool": 1, "LpPool": 2}
-# Which input holds the weights, whose extents after the first are those of one output's window.
+# Position of the weights; their extents after the first are the window of one output.
 _CONVOLUTIONS = {
     "CausalConvWithState": 1,
     "Conv": 1,
@@ -83,7 +84,7 @@ def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None],
     Parameters
     ----------
     tensors
-        The tensors that the node accesses; those without bytes are ``None``, and outputs without
+        The tensors that the node accesses: ``None`` for a tensor without a size; outputs without
         readers are missing.
     opset
         Version of ONNX's own operators that the model uses.
@@ -108,7 +109,7 @@ def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None],
     inputs = [tensors.get(name) if name else None for name in node.input]
     shapes = [None if tensor is None else tensor.shape for tensor in inputs]
     if any(tensor is not None and tensor.shape is None for tensor in inputs):
-        return sum(elements)  # what an If left open: only its bytes are known
+        return sum(elements)  # a result of an If whose shape is open: only its bytes are known
     return _known(_Node(node, shapes, elements, opset))
 
 
@@ -124,7 +125,7 @@ def control_flow_cost(
     Parameters
     ----------
     tensors, opset
-        As for :func:`count_operations`.
+        As in :func:`count_operations`.
     value
         The value of a tensor, if it is a known constant.
     """
@@ -144,7 +145,7 @@ class _Node:
     opset: int
 
     def shape(self, k: int) -> Shape:
-        """Shape of input number ``k``; one without elements if it is left out."""
+        """Shape of input number ``k``; a shape without elements if the input is left out."""
         found = self.shapes[k] if k < len(self.shapes) else None
         return (0,) if found is None else found
 
@@ -195,9 +196,9 @@ def _known(node: _Node) -> int:
 
 
 def _attention(node: _Node) -> int:
-    """Q times K, the softmax of each row of that, and that times V.
+    """Operations of Q times K, of the softmax of each row, and of the result times V.
 
-    Heads are an axis of their own, or one with the elements of a head.
+    Heads are an axis of their own, or share one axis with the elements of a head.
     """
     query, key = node.shape(0), node.shape(1)
     length = math.prod(key[-2:-1]) + (math.prod(node.shape(4)[-2:-1]) if node.given(4) else 0)
@@ -207,9 +208,9 @@ def _attention(node: _Node) -> int:
 
 
 def _recurrent(node: _Node) -> int:
-    """Both products in every direction at every time step, and the gates."""
+    """Operations of both products and of the gates, in every direction at every time step."""
     given, recurrence = node.shape(1), node.shape(2)
-    steps = math.prod(node.shape(0)[:2])  # times the batch, whichever is first
+    steps = math.prod(node.shape(0)[:2])  # time steps times batch, in either layout
     hidden = math.prod(given[:1]) * math.prod(recurrence[-1:])
     gates = _GATES[node.proto.op_type]
     if node.proto.op_type == "LSTM" and node.given(7):
@@ -235,7 +236,7 @@ def _turns(
     if node.op_type != "Scan" or tensor is None or not tensor.shape:
         return 1
     if opset < 9:
-        return math.prod(tensor.shape[:2])  # every sequence of a batch is scanned by itself
+        return math.prod(tensor.shape[:2])  # each sequence of a batch is scanned separately
     axes = next((list(a.ints) for a in node.attribute if a.name == "scan_input_axes"), [0])
     return tensor.shape[axes[0]] if axes else 1
 

@@ -1,9 +1,9 @@
-"""Types that an ONNX model declares for its tensors, kept apart from those that inference derives.
+"""Types that an ONNX model declares for its tensors, kept apart from inferred types.
 
 The types that a file records for inner tensors are caches of an earlier inference, perhaps for
-other extents. So they are put aside before inference and used only if it fails: for operators that
-it does not know, and for shapes that depend on values. The types that a graph or a body declares
-for its outputs are compared with the derived ones.
+other extents. So they are put aside before inference and used only if inference fails: for
+operators that it does not know, and for shapes that depend on values. The types that a graph or a
+body declares for its outputs are compared with the derived ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cpplan.model.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
-# Names are unique within a graph; which graph, the outputs of the nodes around it say.
+# Names are unique within a graph; a scope names the graph by the outputs of its enclosing nodes.
 Scope = tuple[str, ...]
 Which = Literal["foreign", "ready", "all"]
 Declared = Mapping[tuple[Scope, str], "onnx.TypeProto"]
@@ -28,8 +28,8 @@ Declared = Mapping[tuple[Scope, str], "onnx.TypeProto"]
 def take_declarations(graph: onnx.GraphProto, scope: Scope = ()) -> Declared:
     """Remove, in place, and return the types of all tensors that inference may derive.
 
-    Inputs keep theirs, but parameters of a loop's or a scan's body lose their shapes, which are
-    those of the node's inputs.
+    Inputs keep their types, but parameters of a loop's or a scan's body lose their shapes, since
+    these follow from the node's inputs.
     """
     import onnx
 
@@ -52,7 +52,7 @@ def take_declarations(graph: onnx.GraphProto, scope: Scope = ()) -> Declared:
 
 
 def use_declarations(graph: onnx.GraphProto, declared: Declared, which: Which) -> bool:
-    """Give tensors without a known shape their declared types, in place; True if any got one.
+    """Give tensors without a known shape their declared types, in place; True if any got a type.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ def use_declarations(graph: onnx.GraphProto, declared: Declared, which: Which) -
 def hand_through(
     graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto] | None = None
 ) -> bool:
-    """Give outputs that nothing in their graph computes the type they have elsewhere, in place.
+    """Give outputs that no node of their graph computes their type elsewhere, in place.
 
-    Inference does not: a branch may return a captured tensor, or one tensor twice. Returns True if
-    any was given a type.
+    Inference does not do this: a branch may return a captured tensor, or one tensor twice. Returns
+    True if any output was given a type.
     """
     here = (types or ChainMap()).new_child(types_of(graph))
     changed = False
@@ -77,7 +77,7 @@ def hand_through(
         for body in bodies_of(node):
             changed |= hand_through(body, here)
     for output in graph.output:
-        # The empty type of the output itself hides that of the tensor it captures.
+        # The empty type of the output itself hides the type of the captured tensor.
         known = [outer[output.name] for outer in here.maps if output.name in outer]
         source = next(filter(_is_typed, known), None)
         if source is None or static_shape(output.type) is not None:
@@ -96,13 +96,13 @@ def check_declarations(
     Parameters
     ----------
     labelled
-        Axes of the graph's outputs that the file gives a name: exporters repeat names of inputs'
-        axes where the extents differ, and runtimes do not mind.
+        Axes of the graph's outputs that the file names; they are not compared, since exporters
+        reuse names of inputs' axes for other extents, and runtimes accept that.
 
     Raises
     ------
     InputError
-        If they differ; names the tensor and both types.
+        If two types differ; names the tensor and both types.
     """
     promised = dict(declared)
     for name, axes in labelled.items():
@@ -172,7 +172,7 @@ def _check_branch(
 ) -> None:
     """Raise if a branch's result has another type than the declared output of its If.
 
-    Inference leaves an extent open if the branches differ; a declaration may not fill it.
+    If the branches differ, inference leaves an extent open; a declaration must not fill it in.
     """
     for output, result in zip(node.output, body.output, strict=False):
         whole, part = types.get(output), types.get(result.name)
@@ -186,7 +186,7 @@ def _check_branch(
 
 
 def _agree(promised: onnx.TypeProto, derived: onnx.TypeProto) -> bool:
-    """True if two types agree in all that both of them specify."""
+    """True if two types agree in everything that both specify."""
     form = promised.WhichOneof("value")
     if form != derived.WhichOneof("value"):
         return False

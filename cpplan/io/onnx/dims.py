@@ -17,16 +17,16 @@ from cpplan.model.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
-HIGHEST = 2**62  # bytes: beyond it an address plus a size would no longer fit into 64 bits
+HIGHEST = 2**62  # bytes: above this, an address plus a size would not fit into 64 bits
 
 
 class OpenDimsError(InputError):
-    """Dimensions have no extent yet.
+    """Error for dimensions that have no extent yet.
 
     Attributes
     ----------
     names
-        All of them, in the order of the model's inputs.
+        Names of all these dimensions, in the order of the model's inputs.
     """
 
     def __init__(self, names: Sequence[str], extents: Mapping[str, int]):
@@ -43,7 +43,7 @@ class OpenDimsError(InputError):
 def name_open_axes(graph: onnx.GraphProto) -> None:
     """Name every axis of the model's inputs that has neither extent nor name, in place.
 
-    It is called ``input[axis]``. Exporters write -1, nothing at all or a question mark for such an
+    The name is ``input[axis]``. Exporters write -1, an empty field or a question mark for such an
     axis.
     """
     for value in model_inputs(graph):
@@ -54,27 +54,26 @@ def name_open_axes(graph: onnx.GraphProto) -> None:
 
 
 def axis_name(tensor: str, axis: int) -> str:
-    """The name of an axis that the model gives none: ``input[axis]``."""
+    """The name for an axis that the model does not name: ``input[axis]``."""
     return f"{tensor}[{axis}]"
 
 
 def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, dict[int, str]]:
     """Give the open dimensions of the model's inputs their values, in place.
 
-    Returns the axes of the model's outputs that it declares by a name, and these names.
+    Returns the axes of the model's outputs that it declares by names, with these names.
 
-    Inference loses symbols, so that they must be bound before. Declared extents of other tensors
-    are bound too. An axis stored as 0 has no elements unless it is bound. An input of
-    one integer can be given its value: it decides which branches an If takes, say, and is then a
-    constant of the model.
+    Inference loses symbols, so they must be bound before it. Declared extents of other tensors are
+    bound too. An axis stored as 0 has no elements unless it is bound. An input of one integer can
+    be given a value (which may decide the branch of an If); it is then a constant of the model.
 
     Raises
     ------
     OpenDimsError
         If dimensions stay unbound; names all of them.
     InputError
-        If ``dims`` names one that the model does not have or gives it no extent, or an input has no
-        shape.
+        If ``dims`` names a dimension that the model does not have, or gives it a value that is not
+        an extent, or if an input has no shape.
     """
     graph = model.graph
     inputs = model_inputs(graph)
@@ -177,7 +176,7 @@ def turns_name(loop: onnx.NodeProto) -> str:
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The declared inputs of a model without its constants: those that the caller gives."""
+    """The declared inputs of a model that the caller gives: all except its constants."""
     constants = {tensor.name for tensor in graph.initializer}
     constants |= {tensor.values.name for tensor in graph.sparse_initializer}
     return [value for value in graph.input if value.name not in constants]
@@ -202,7 +201,7 @@ def _bind_inner(graph: onnx.GraphProto, dims: Mapping[str, int]) -> None:
 
 
 def _check_size(value: onnx.ValueInfoProto) -> None:
-    """Raise if an input takes 2**62 bytes or more: inference overflows without notice."""
+    """Raise if an input takes 2**62 bytes or more: inference would overflow silently."""
     shape = static_shape(value.type)
     dtype = None if shape is None else dtype_name(value.type.tensor_type.elem_type)
     if shape is not None and dtype is not None and tensor_bytes(shape, dtype) >= HIGHEST:

@@ -1,7 +1,7 @@
 """Weights of an ONNX model in files beside it: checked, read, counted, moved one at a time.
 
-Where a weight lies is what a stranger's file says: a path, an offset and a length. They are checked
-before anything is read or written.
+The path, offset and length of a weight come from an untrusted file: they are checked before any
+byte is read or written.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cpplan.runtime.limits import MOST_UNPACKED
 if TYPE_CHECKING:
     import onnx
 
-MOST_BYTES = 1 << 31  # what an ONNX file, a protobuf message, must stay below
+MOST_BYTES = 1 << 31  # an ONNX file, a protobuf message, must be smaller
 _PAGE = 4096  # offsets at which weights can be mapped into memory
-# What decides where a weight lies, and more digits than any offset has.
+# Fields that give the place of a weight, and a number of digits that no offset reaches.
 _KEYS = ("location", "offset", "length")
 _DIGITS = 20
 
@@ -31,9 +31,9 @@ _DIGITS = 20
 def check_external_data(model: onnx.ModelProto, folder: Path) -> None:
     """Check that every weight that a model keeps in another file lies whole in a file of a folder.
 
-    Its values are not read. A location is a path within the folder, of a regular file and through
-    no link; where a length is given, it is that of the tensor; and weights that lie over one
-    another are no more than their files hold twice, and some.
+    The values are not read. A location must be a path within the folder, of a regular file and
+    without links; a length, if given, must be the tensor's; and weights that overlap may add up to
+    about twice the bytes of their files at most.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def weight_bytes(model: onnx.ModelProto) -> int:
 
 
 def move_external_data(model: onnx.ModelProto, folder: Path, target: Path) -> None:
-    """Copy the weights that a model keeps in files of a folder to one file; refer to it in place.
+    """Copy the weights that a model keeps in files of a folder to one file, and refer to that file.
 
     One weight is in memory at a time; each begins at a multiple of 4096 bytes.
 
@@ -109,7 +109,7 @@ def move_external_data(model: onnx.ModelProto, folder: Path, target: Path) -> No
 
 
 class _Place(NamedTuple):
-    """Bytes of a file that hold a weight."""
+    """The bytes of a file that hold a weight."""
 
     path: Path
     offset: int
@@ -117,7 +117,7 @@ class _Place(NamedTuple):
 
 
 def _place(tensor: onnx.TensorProto, folder: Path) -> _Place:
-    """The bytes of a file that hold a weight; raises unless they are there."""
+    """The bytes of a file that hold a weight; raises if the file does not hold them."""
     given = {entry.key: entry.value for entry in tensor.external_data if entry.key in _KEYS}
     location = given.get("location", "")
 

@@ -19,7 +19,7 @@ Shape: TypeAlias = tuple[Extent, ...]
 
 
 class Lost(Exception):
-    """Why a tensor's symbolic shape is not known; caught where the reasons are collected."""
+    """Error with the reason why a tensor's symbolic shape is not known; caught and collected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Fact:
     Attributes
     ----------
     shape
-        Its extents.
+        The tensor's extents.
     data
-        Its elements, if they are few and known: an array of its own dtype, or of objects if some
-        are expressions.
+        The tensor's elements, if they are few and known: an array of the tensor's dtype, or of
+        objects if some are expressions.
     varies
-        True if its shape, or the sizes that it was computed from, depend on a variable.
+        True if the shape, or the sizes that the tensor was computed from, depend on a variable.
     """
 
     shape: Shape
@@ -46,7 +46,7 @@ class Fact:
 class Call:
     """A node, and the facts about its inputs.
 
-    ``inputs`` has ``None`` for inputs left out, and a reason for those that are lost.
+    ``inputs`` has ``None`` for inputs left out, and the reason (a text) for lost ones.
     """
 
     node: onnx.NodeProto
@@ -96,7 +96,7 @@ class Call:
     def integers(
         self, name: str, k: int | None, default: Sequence[int] | None = None
     ) -> list[int] | None:
-        """Plain integers that are an attribute or, since later opsets, input ``k``."""
+        """Plain integers from an attribute or, since later opsets, from input ``k``."""
         if name in self.attributes:
             return list(self.attributes[name])
         if k is None or not self.has(k):
@@ -111,22 +111,22 @@ class Call:
         return checked_axis(self.attributes.get("axis", default), rank)
 
     def bounds(self, extent: Extent) -> Range:
-        """The smallest and the largest value of an expression, as far as that is known."""
+        """The smallest and the largest value of an expression, as far as known."""
         if isinstance(extent, int):
             return Range(extent, extent)
         try:
             return extent.bounds(self.ranges)
-        except InputError:  # a division by what may be zero
+        except InputError:  # a divisor may be zero
             return Range(None, None)
 
     def at_least(self, extent: Extent, other: Extent) -> bool:
-        """True if one extent is provably no smaller than the other."""
+        """True if one extent is provably at least the other."""
         lower = self.bounds(extent - other).lower
         return lower is not None and lower >= 0
 
 
 def checked_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front; :exc:`Lost` if there is none such."""
+    """An axis counted from the front; raises :exc:`Lost` if there is no such axis."""
     if not -rank <= axis < max(rank, 1):
         raise Lost(f"axis {axis} is not one of {rank}")
     return axis % rank if rank else 0
@@ -136,7 +136,8 @@ def broadcast(call: Call, shapes: Sequence[Shape]) -> Shape:
     """The shape to which all these shapes are broadcast, by the rules of NumPy.
 
     Extents that are not provably equal must be equal when the model runs, unless one of them is 1.
-    So their maximum is right if none is zero, and a number above 1 is right whatever the other is.
+    So their maximum is right if none is zero; and if one of them is a number above 1, that number
+    is right.
     """
     rank = max(map(len, shapes), default=0)
     result: list[Extent] = [1] * rank

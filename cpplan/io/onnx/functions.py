@@ -24,8 +24,8 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     Raises
     ------
     InputError
-        If a function calls itself, directly or through others, a call does not fit, or the model
-        would become many times as large.
+        If a function calls itself, directly or through others, if a call does not fit, or if the
+        model would become many times as large.
     """
     import onnx.inliner
 
@@ -40,9 +40,9 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _callees_first(model: onnx.ModelProto) -> dict[Name, onnx.FunctionProto]:
-    """The functions, each after those that it calls.
+    """The functions, each after the functions that it calls.
 
-    Not every version of the inliner notices recursion, and one that does not never ends.
+    Recursion is refused here: some versions of the inliner do not notice it and never end.
     """
     functions = {(function.domain, function.name): function for function in model.functions}
     local = {

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An ONNX node and every value it reads: its inputs, then what its bodies capture."""
+    """An ONNX node and every value that it reads: its inputs, then the captures of its bodies."""
 
     node: onnx.NodeProto
     reads: tuple[str, ...]
@@ -38,20 +38,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A graph, and the ONNX nodes it came from.
+    """A graph, and the ONNX nodes that it was made from.
 
     Attributes
     ----------
     graph
         The graph translated.
     ops
-        Op name -> its node.
+        Op name -> the op's node.
     constants
         The nodes that compute constants, in the order of the file.
     captured
-        Tensors of enclosing graphs that this one reads.
+        Tensors of enclosing graphs that this graph reads.
     folds
-        The model's Ifs that were written out as the branch they take, round by round.
+        The model's Ifs that were replaced by the branch they take, round by round.
     """
 
     graph: Graph
@@ -67,8 +67,8 @@ def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:
     Raises
     ------
     InputError
-        If a tensor has no known shape, is no dense tensor of numbers, or is read before it exists;
-        names the tensor and the op.
+        If a tensor has no known shape, is not a dense tensor of numbers, or is read before it
+        exists; names the tensor and the op.
     """
     return _Builder(proto, opset, None).build(name)
 
@@ -76,7 +76,8 @@ def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:
 class _Builder:
     """A translator that collects tensors and ops, node by node.
 
-    Strings have no bytes to place: a constant of them is known by name, but no tensor (``None``).
+    Strings have no bytes to place: a constant of strings is known by name only (``None`` for its
+    tensor).
     """
 
     def __init__(self, proto: onnx.GraphProto, opset: int, parent: _Builder | None):
@@ -85,7 +86,7 @@ class _Builder:
         self.results = [value.name for value in proto.output]
         self.tensors: dict[str, Tensor | None] = {}
         self.constant: set[str] = set()
-        self.fixed: set[str] = set()  # constants, and what is computed but views one
+        self.fixed: set[str] = set()  # constants, and views of constants
         self.small: dict[str, SmallConstant] = {}
         self.captured: dict[str, None] = {}
         self.ops: list[Op] = []
@@ -135,7 +136,7 @@ class _Builder:
         accessed = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
         fitted = tuple(fit_body(node, body, accessed) for body in bodies)
         related = ((), ()) if view or bodies else self._relations(node)
-        # Ops that run inside of another one are not split.
+        # Ops inside another op are not split.
         splits = not (bodies or random or self.parent is not None)
         operation = operation_of(node, self.tensors, self._value, self.opset) if splits else None
         self.ops.append(
@@ -175,8 +176,8 @@ class _Builder:
         self, node: onnx.NodeProto, op: str, kind: str, view: bool, bodies: Sequence[Body]
     ) -> None:
         for k, output in enumerate(node.output):
-            # Inference gives some optional outputs (the mask of an old Dropout) no type. Nobody
-            # reads them where they are only listed, and a kernel need not write them.
+            # Inference gives some optional outputs (the mask of an old Dropout) no type. If no op
+            # reads such an output, a kernel need not write it.
             listed_only = k > 0 and output not in self.types and output not in self.read
             if output and not listed_only:
                 role = "output" if kind == "intermediate" and output in self.results else kind
@@ -187,7 +188,7 @@ class _Builder:
     def _define(
         self, name: str, kind: str, by: str = "", base: str | None = None, least: int | None = None
     ) -> None:
-        """Add a tensor; with ``least``, of at least the bytes that a branch may write."""
+        """Add a tensor; ``least`` is the most bytes that a branch may write to it."""
         what = f"tensor {name!r}{by}"
         if name in self.tensors:
             raise InputError(f"{what} is defined twice")
@@ -222,7 +223,7 @@ class _Builder:
         self.tensors[name] = tensor
 
     def _read(self, name: str, reader: str) -> None:
-        """Make sure that the tensor exists; take it over from an enclosing graph if it is there."""
+        """Make sure that the tensor exists; capture it from an enclosing graph if that has it."""
         if name in self.tensors:
             return
         scope = self.parent
@@ -242,7 +243,7 @@ class _Builder:
         self.tensors[name] = outer and Tensor(name, outer.nbytes, outer.shape, outer.dtype, kind)
 
     def _remember(self, name: str, constant: SmallConstant | None) -> None:
-        """Keep the value of a small constant: it may decide where an op copies to."""
+        """Keep the value of a small constant, since it may set the offset of a placement."""
         tensor = self.tensors.get(name)
         if constant is None or tensor is None or tensor.shape is None:
             return

@@ -1,10 +1,10 @@
 """In-place pairs of ONNX ops: outputs that may be written over an input.
 
-Element ``k`` of such an output depends on element ``k`` of that input and on nothing else of it, so
-that a kernel may read each byte before it writes the one in its place. Element-wise operators are
-those that the ONNX operator specification defines as such. Two groups are left out, since only the
-kernel decides (see :func:`cpplan.model.in_place_kinds.with_in_place`): Softmax and the
-normalisations, which need a whole row before they can write any of it; and Gelu, Mish and Swish,
+Element ``k`` of such an output depends on element ``k`` of the input and on no other element of it,
+so that a kernel may read each byte before it writes the byte at the same address. An operator is
+element-wise if the ONNX operator specification defines it so. Two groups are left out, since they
+depend on the kernel (see :func:`cpplan.model.in_place_kinds.with_in_place`): Softmax and the
+normalisations, which read a whole row before they write any of it; and Gelu, Mish and Swish,
 products of the input and a function of it, which kernels compute in two passes.
 """
 
@@ -21,7 +21,7 @@ from cpplan.model.tensor import Tensor
 if TYPE_CHECKING:
     import onnx
 
-# The first input only: the others are numbers, scales, or say where to write.
+# Kinds with a pair for the first input only: the others are numbers, scales or positions.
 _OF_FIRST = frozenset(
     """
     Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
@@ -36,7 +36,7 @@ _OF_EACH = frozenset(
     LessOrEqual Mod Mul Or PRelu Pow Sub Where Xor
     """.split()  # noqa: SIM905
 )
-# A kernel of many operands may copy the first to the output and then take in one after another.
+# A kernel of many operands may copy the first to the output, then add in one after another.
 _OF_FIRST_OF_MANY = frozenset({"Max", "Mean", "Min", "Sum"})
 
 
@@ -48,8 +48,8 @@ def in_place_pairs(
 ) -> tuple[tuple[str, str], ...]:
     """``(output, input)`` pairs: the kernel may write this output over that input.
 
-    Inputs that are broadcast, constants, inputs whose elements are of another width, and inputs
-    that the op also reads in another role make no pair.
+    There is no pair for inputs that are broadcast, constants, inputs with elements of another
+    width, and inputs that the op also reads in another role.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def in_place_pairs(
 
 
 def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
-    """Number of the node's first inputs that its first output may replace, if they fit."""
+    """Number of leading inputs that the node's first output may be written over, if sizes match."""
     kind = node.op_type
     if not is_standard(node):
         return 0
@@ -87,10 +87,10 @@ def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
 
 
 def _same_elements(output: Tensor, source: Tensor) -> bool:
-    """True if element ``k`` of one has the bytes of element ``k`` of the other.
+    """True if element ``k`` of both tensors lies at the same bytes.
 
-    An input of an element-wise op has the shape of the output, or is broadcast to it; if it has as
-    many elements, only leading extents of one can differ.
+    An input of an element-wise op has the shape of the output or is broadcast to it. If it has as
+    many elements as the output, the shapes differ at most in leading extents of 1.
     """
     if output.shape is None or source.shape is None or output.dtype is None or source.dtype is None:
         return False
@@ -100,7 +100,7 @@ def _same_elements(output: Tensor, source: Tensor) -> bool:
 
 
 def is_affine(node: onnx.NodeProto, opset: int) -> bool:
-    """True if a BatchNormalization uses the given statistics rather than those of its input."""
+    """True if a BatchNormalization uses the given statistics, not the statistics of its input."""
     if opset >= 14:
         return not any(a.name == "training_mode" and a.i for a in node.attribute)
     if opset < 7 and not any(a.name == "is_test" and a.i for a in node.attribute):

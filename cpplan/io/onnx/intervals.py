@@ -1,4 +1,4 @@
-"""Interval of an axis that a slice takes, if the extent is an expression."""
+"""The interval that a slice takes of an axis whose extent is an expression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FARTHEST = 2**31 - 1  # exporters write this, or more, for "to the end"
 def slice_interval(
     call: Call, extent: Extent, begin: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
-    """The first element that is taken of an axis of ``extent``, and the number taken."""
+    """The first element taken along an axis of ``extent``, and the number of elements taken."""
     if step == 0:
         raise Lost("its step is zero")
     if isinstance(extent, int) and isinstance(begin, int) and isinstance(end, int):

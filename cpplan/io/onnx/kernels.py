@@ -19,7 +19,7 @@ Kernel = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
 class KernelError(InputError):
-    """A reference kernel is missing or fails: names the op, its kind and the reason."""
+    """Error for a kernel that is missing or fails; names the op, its kind and the reason."""
 
 
 def make_kernel(
@@ -29,15 +29,15 @@ def make_kernel(
     label: str | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Kernel:
-    """A function from the values a node reads, by name, to the values it writes, by name.
+    """A function from the values that a node reads to the values that it writes, both by name.
 
-    Values that only the node's bodies read are passed like the others. ``outputs`` are those
-    wanted, all if left out.
+    Values that only the node's bodies read are passed like the others. ``outputs`` are the outputs
+    wanted; all if left out.
 
     Raises
     ------
     KernelError
-        If there is no such kernel, or it fails, then or when it is called; names the op.
+        If there is no such kernel, or it fails, here or when it is called; names the op.
     """
     import onnx
     from onnx.reference import ReferenceEvaluator
@@ -53,7 +53,7 @@ def make_kernel(
     graph = onnx.helper.make_graph([node], "kernel", declared, results)
     try:
         evaluator = ReferenceEvaluator(graph, opsets=dict(opsets))
-    except Exception as error:  # the kernels raise whatever numpy or they like
+    except Exception as error:  # kernels raise errors of any type
         raise _failure(label, node, error) from error
     own = _own_kernel(node, opsets)
 
@@ -65,8 +65,8 @@ def make_kernel(
                 arrays = evaluator.run(wanted, given) if found is None else [found]
         except Exception as error:
             raise _failure(label, node, error) from error
-        # A copy in C order: a kernel may hand back a view of what it was given, and the order of
-        # elements in memory may change how the next kernel rounds.
+        # A copy in C order: a kernel may return a view of its input, and the order of elements in
+        # memory may change how the next kernel rounds.
         return {n: np.array(a, order="C") for n, a in zip(wanted, arrays, strict=True)}
 
     return run
@@ -75,9 +75,9 @@ def make_kernel(
 def _own_kernel(
     node: onnx.NodeProto, opsets: Mapping[str, int]
 ) -> Callable[[Sequence[Array]], Array | None] | None:
-    """A function of a node's inputs that stands in for the reference kernel, if there is one.
+    """Our own kernel of a node, used instead of the reference kernel; ``None`` if we have none.
 
-    It gives ``None`` where the reference kernel is to decide.
+    The kernel returns ``None`` for inputs that the reference kernel must handle.
     """
     pooling = make_pooling(node)
     if pooling is not None:
@@ -88,7 +88,7 @@ def _own_kernel(
 def defined_result(
     node: onnx.NodeProto, inputs: Mapping[str, Array], opsets: Mapping[str, int], output: str
 ) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
-    """Type and shape of an output by the operator's definition; ``None`` if it leaves them open.
+    """Type and shape of an output by the operator's definition; ``None`` if that leaves them open.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def defined_result(
             schema, node, types, data, opset_imports=imports
         )
     except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        return None  # bodies that read what is outside, types without an ONNX counterpart
+        return None  # bodies with captures, or types without an ONNX counterpart
     result = found[output].tensor_type if output in found else onnx.TypeProto.Tensor()
     extents = tuple(dim.dim_value for dim in result.shape.dim if dim.HasField("dim_value"))
     if not result.HasField("shape") or len(extents) < len(result.shape.dim):
@@ -150,7 +150,7 @@ def to_numpy(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array:
 
 
 def _read_only(array: Array) -> Array:
-    """A read-only view of an array, since a kernel that wrote to its inputs would spoil a check."""
+    """A read-only view of an array: a kernel that writes to its inputs would spoil later checks."""
     view: Array = array.view()
     view.flags.writeable = False
     return view

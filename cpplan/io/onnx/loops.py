@@ -1,7 +1,7 @@
-"""Shapes of the tensors that an ONNX Loop carries from turn to turn, and of the rows it collects.
+"""Shapes of the tensors that an ONNX Loop carries between turns, and of the rows it collects.
 
-ONNX's inference derives neither. But if a body returns a carried tensor in the shape in which it
-got it, the shape is the same in every turn; and a loop that can only end by its known trip count
+ONNX's inference derives neither. But if a body returns a carried tensor with the shape that it
+received, the shape is the same in every turn; and a loop that only its known trip count can end
 collects one row a turn.
 """
 
@@ -28,18 +28,18 @@ def settle_loop(
     settled: set[tuple[str, str]],
     turns: Mapping[str, int],
 ) -> bool:
-    """Carry shapes into the body of a Loop and out of it, in place; returns True if any was new.
+    """Carry shapes into the body of a Loop and out of it, in place; True if any shape was new.
 
     Parameters
     ----------
     graph
-        The graph of the node, so that the types of its outputs can be declared.
+        The node's graph, in which the types of its outputs are declared.
     values, types
         Constants and types known so far.
     settled
-        Shapes given before, so that none is given twice.
+        Shapes set before, so that none is set twice.
     turns
-        Number of turns of loops whose trip count is only known at run time, by their names.
+        Name of a loop whose trip count is only known at run time -> its number of turns.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def settle_loop(
 def open_turns(
     node: onnx.NodeProto, values: Mapping[str, Array], turns: Mapping[str, int]
 ) -> list[str]:
-    """The name of the number of a Loop's turns, if it collects rows and that is not known."""
+    """Name for a Loop's number of turns, if the loop collects rows and the number is unknown."""
     body = bodies_of(node)[0]
     collects = any(node.output[len(node.input) - 2 :])
     known = turns_name(node) in turns or trip_count(node, body, values) is not None
@@ -98,9 +98,9 @@ def open_turns(
 def trip_count(
     node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
 ) -> int | None:
-    """Number of turns of a Loop, if only its trip count can end it and that is known.
+    """Number of turns of a Loop, if only its trip count can end it and the count is known.
 
-    ``values`` are those of the known constants.
+    ``values`` are the values of the known constants.
     """
     count, condition = node.input[:2]
     if count not in values or (condition and condition not in values):
@@ -111,7 +111,7 @@ def trip_count(
 
 
 def _always_goes_on(body: onnx.GraphProto) -> bool:
-    """True if the body's condition is the one that it got, or a constant that is true."""
+    """True if the body returns the condition that it received, or a constant that is true."""
     producer = {output: node for node in body.node for output in node.output}
     name = body.output[0].name
     for _ in body.node:  # no more hops than nodes, even in a malformed circle

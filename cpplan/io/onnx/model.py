@@ -1,17 +1,17 @@
 """Reader of ONNX models as graphs.
 
-Initializers, and what is computed from constants alone, are constants; so is what only asks for the
-shape of a tensor. Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the
-same type and Transpose that moves only axes of extent one are views of their inputs: ops that move
-no bytes; CastLike and BitCast are views where Cast would be one or elements keep their width.
-Element-wise ops may write over inputs of their output's size; what Concat, Split, Slice, Gather,
-Pad, Expand and Tile copy in one piece is a placement. Random ops without a seed are one sequence:
-they keep their order. The branches of an If and the bodies of Loop and Scan are bodies of their op.
-An If whose condition is known is written out as the branch it takes. Local functions are inlined.
-Weights in other files are not read.
+Constants are the initializers, all tensors computed from constants alone, and shapes of tensors.
+Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the same type and
+Transpose that moves only axes of extent one make views of their inputs: they move no bytes.
+CastLike makes a view if Cast would, and BitCast if elements keep their width. Element-wise ops may
+write over inputs of their output's size; a part that Concat, Split, Slice, Gather, Pad, Expand or
+Tile copies in one piece is a placement. Random ops without a seed are one sequence: they keep their
+order. The branches of an If and the bodies of Loop and Scan are bodies of their op. An If whose
+condition is known is replaced by the branch that it takes. Local functions are inlined. Weights in
+other files are not read.
 
 An op's cost is the number of its floating-point operations (see :mod:`cpplan.io.onnx.costs`), and
-views cost nothing. Random ops, and the rare ones that update state in place, are not recomputable.
+views cost nothing. Random ops, and the rare ops that update state in place, are not recomputable.
 """
 
 from __future__ import annotations
@@ -50,17 +50,18 @@ def read_onnx(
     source
         A file, or a model that is already loaded (it is not changed).
     dims
-        Extents of the open dimensions of the model's inputs: by name, or as ``input[axis]`` where
-        an axis has none. Further, values of inputs of one integer, by name; and how often a loop
-        turns at most that collects rows, as ``op[turns]``, where that is only known at run time.
+        Extents of the open dimensions of the model's inputs: by name, or as ``input[axis]`` for an
+        axis without a name. Also values of inputs of one integer, by name; and, as ``op[turns]``,
+        the most turns of a loop that collects rows, if these are only known at run time.
     name
-        The graph's name; the file's without its suffix, or the model's own, if left out.
+        The graph's name; if left out, the file's name without its suffix, or the model's own name.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is no ONNX model, a dimension is unbound or unknown, a tensor
-        has no known shape or is no dense tensor of numbers; names the file and the thing.
+        If the file cannot be read or is not an ONNX model, a dimension is unbound or unknown, or a
+        tensor has no known shape or is not a dense tensor of numbers; names the file and the item
+        at fault.
     MissingExtraError
         If the package ``onnx`` is missing.
 
@@ -99,7 +100,7 @@ def translate_model(
 
 
 def name_of(source: str | PathLike[str] | onnx.ModelProto, model: onnx.ModelProto) -> str:
-    """The name of a model's graph: the file's without its suffix, or the model's own."""
+    """Name of a model's graph: the file's name without its suffix, or the model's own name."""
     if isinstance(source, (str, PathLike)):
         return name_of_file(source)
     return model.graph.name or "main"
@@ -113,7 +114,7 @@ def load_model(
     Parameters
     ----------
     with_weights
-        True to load the weights that a file keeps in other files too.
+        True to load also the weights that are kept in other files.
 
     Raises
     ------
@@ -157,19 +158,19 @@ def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelProto:
-    """The model checked, its functions inlined and its nodes named; its dimensions are not bound.
+    """The model, checked, with its functions inlined and its nodes named, dimensions not bound.
 
     Parameters
     ----------
     model
-        Changed in place, and not to be used any more.
+        The model; it is changed in place and must not be used afterwards.
     with_weights
         True if the model returned holds the values of its large constants.
 
     Raises
     ------
     InputError
-        If it is no ONNX model or malformed.
+        If it is not an ONNX model, or is malformed.
     """
     from cpplan.io.onnx.check import check_constants
     from cpplan.io.onnx.dims import name_open_axes
@@ -190,16 +191,16 @@ def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelPr
 def translate_prepared(
     model: onnx.ModelProto, dims: Mapping[str, int], name: str, kept: Collection[str] = ()
 ) -> tuple[onnx.ModelProto, Translation]:
-    """A model of :func:`prepare_model` at these extents, which it changes, and its translation.
+    """A model of :func:`prepare_model` at these extents, changed in place, and its translation.
 
-    ``kept`` are conditions of Ifs that stay, though they are known at these extents.
+    ``kept`` are conditions of Ifs that are kept although they are known at these extents.
 
     Raises
     ------
     OpenDimsError
         If dimensions are unbound; suggests extents at which the model can be read.
     InputError
-        If the model is not valid, or not at these extents.
+        If the model is not valid, in general or at these extents.
     """
     import onnx
 
@@ -243,7 +244,7 @@ def _parse(path: Path) -> onnx.ModelProto:
     from google.protobuf.message import DecodeError
 
     model = onnx.ModelProto()
-    if path.exists() and not path.is_file():  # a pipe would keep us waiting
+    if path.exists() and not path.is_file():  # reading a pipe could wait for ever
         raise InputError("is not a regular file")
     try:
         model.ParseFromString(path.read_bytes())
@@ -257,7 +258,7 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def _check_text(message: Message) -> None:
-    """Refuse names that are not UTF-8: protobuf hands them over as bytes."""
+    """Raise for names that are not UTF-8: protobuf returns them as bytes."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             if isinstance(value, bytes) or (
@@ -270,7 +271,7 @@ def _check_text(message: Message) -> None:
 
 
 def _drop_weights(graph: onnx.GraphProto) -> None:
-    """Forget the values of large initializers: inference copies the model and needs none."""
+    """Remove the values of large initializers: inference copies the model without need of them."""
     from cpplan.io.onnx.check import DATA
     from cpplan.io.onnx.constants import SMALL
 

@@ -11,7 +11,7 @@ from cpplan.model.shapes import ceildiv, dim_max, divide_exactly
 
 
 def concat(call: Call) -> list[Shape]:
-    """Extents along the axis add up."""
+    """Concat: extents along the axis add up."""
     shapes = [call.shape(k) for k in range(len(call.inputs))]
     rank = len(shapes[0])
     axis = call.axis(1, rank)
@@ -29,7 +29,7 @@ def concat(call: Call) -> list[Shape]:
 
 
 def split(call: Call) -> list[Shape]:
-    """Parts as listed, or of equal extent; the last is smaller if that does not come out even."""
+    """Split: parts as listed, or of equal extent; the last one is smaller if there is a rest."""
     shape, parts = call.shape(), len(call.node.output)
     axis = call.axis(0, len(shape))
     if "split" in call.attributes:
@@ -45,7 +45,7 @@ def split(call: Call) -> list[Shape]:
 
 
 def slice_(call: Call) -> list[Shape]:
-    """Starts, ends, axes and steps are attributes or, since opset 10, inputs."""
+    """Slice: starts, ends, axes and steps are attributes or, since opset 10, inputs."""
     extents = list(call.shape())
     for axis, (_, count) in slice_intervals(call).items():
         extents[axis] = count
@@ -53,7 +53,7 @@ def slice_(call: Call) -> list[Shape]:
 
 
 def slice_intervals(call: Call) -> dict[int, tuple[Extent, Extent]]:
-    """Axis -> the first element that a Slice takes of it, and how many."""
+    """Axis -> the first element that a Slice takes along it, and the number of elements."""
     shape, given = call.shape(), call.attributes
     starts = given["starts"] if "starts" in given else call.numbers(1)
     ends = given["ends"] if "ends" in given else call.numbers(2)
@@ -71,19 +71,19 @@ def slice_intervals(call: Call) -> dict[int, tuple[Extent, Extent]]:
 
 
 def gather(call: Call) -> list[Shape]:
-    """The axis gives way to those of the indices."""
+    """Gather: the axis is replaced by the axes of the indices."""
     shape = call.shape()
     axis = call.axis(0, len(shape))
     return [(*shape[:axis], *call.shape(1), *shape[axis + 1 :])]
 
 
 def like_second(call: Call) -> list[Shape]:
-    """GatherElements, MaxUnpool's kin: one element for each index."""
+    """GatherElements and similar: one element for each index of the second input."""
     return [call.shape(1)]
 
 
 def gather_nd(call: Call) -> list[Shape]:
-    """Each row of indices picks an element or a box."""
+    """GatherND: each row of indices picks an element or a box."""
     indices = call.shape(1)
     depth, batch = indices[-1], call.attributes.get("batch_dims", 0)
     if not isinstance(depth, int):
@@ -92,7 +92,7 @@ def gather_nd(call: Call) -> list[Shape]:
 
 
 def transpose(call: Call) -> list[Shape]:
-    """Axes in the order of ``perm``, reversed if that is left out."""
+    """Transpose: axes in the order of ``perm``, or reversed if that is left out."""
     shape = call.shape()
     order = call.attributes.get("perm", range(len(shape) - 1, -1, -1))
     return [tuple(shape[checked_axis(axis, len(shape))] for axis in order)]
@@ -138,7 +138,7 @@ def _quotient(call: Call, dividend: Sequence[Extent], divisor: Sequence[Extent])
 
 
 def flatten(call: Call) -> list[Shape]:
-    """A matrix: the axes before one, and the others."""
+    """Flatten: a matrix of the axes before one axis, and the others."""
     shape = call.shape()
     axis = call.attributes.get("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
@@ -146,7 +146,7 @@ def flatten(call: Call) -> list[Shape]:
 
 
 def squeeze(call: Call) -> list[Shape]:
-    """Without the axes named, or all of extent 1."""
+    """Squeeze: without the axes named, or without all axes of extent 1."""
     shape = call.shape()
     axes = call.integers("axes", 1)
     if axes is None:
@@ -158,7 +158,7 @@ def squeeze(call: Call) -> list[Shape]:
 
 
 def unsqueeze(call: Call) -> list[Shape]:
-    """Axes of extent 1 put in, numbered as in the output."""
+    """Unsqueeze: axes of extent 1 inserted, numbered as in the output."""
     axes = call.integers("axes", 1, ())
     assert axes is not None
     shape = iter(call.shape())
@@ -168,12 +168,12 @@ def unsqueeze(call: Call) -> list[Shape]:
 
 
 def expand(call: Call) -> list[Shape]:
-    """Spread over a shape that is given, in both directions."""
+    """Expand: the input and a given shape broadcast to one another."""
     return [broadcast(call, [call.shape(), tuple(call.numbers(1))])]
 
 
 def tile(call: Call) -> list[Shape]:
-    """Repeated so often along each axis."""
+    """Tile: each extent times its number of repetitions."""
     shape = call.shape()
     if call.opset < 6:
         raise Lost("before opset 6 it repeats along one axis, named by an input")
@@ -196,7 +196,7 @@ def pad(call: Call) -> list[Shape]:
 
 
 def centred(call: Call) -> list[Shape]:
-    """CenterCropPad: the extents asked for."""
+    """CenterCropPad: the extents that the node asks for."""
     result = list(call.shape())
     axes = call.attributes.get("axes", range(len(result)))
     for axis, extent in zip(axes, call.numbers(1), strict=True):
@@ -205,7 +205,7 @@ def centred(call: Call) -> list[Shape]:
 
 
 def range_(call: Call) -> list[Shape]:
-    """As many steps as fit before the limit."""
+    """Range: the number of steps before the limit."""
     (start,), (limit,), (step,) = (call.numbers(k) for k in range(3))
     if not isinstance(step, int) or step == 0:
         raise Lost("its step is not a number other than zero")
@@ -214,12 +214,12 @@ def range_(call: Call) -> list[Shape]:
 
 
 def filled(call: Call) -> list[Shape]:
-    """ConstantOfShape: a shape that is given."""
+    """ConstantOfShape: the given shape."""
     return [tuple(call.numbers(0))]
 
 
 def one_hot(call: Call) -> list[Shape]:
-    """An axis more, one element for each class."""
+    """OneHot: one more axis, with one element for each class."""
     indices = list(call.shape())
     axis = call.axis(-1, len(indices) + 1)
     indices.insert(axis, call.numbers(1)[0])
@@ -227,7 +227,7 @@ def one_hot(call: Call) -> list[Shape]:
 
 
 def asked_shape(call: Call) -> list[Shape]:
-    """Shape: one number for each axis, or for those asked for."""
+    """Shape: one number for each axis, or for each of the axes asked for."""
     given = call.attributes
     return [(len(call.shape()[given.get("start") : given.get("end")]),)]
 

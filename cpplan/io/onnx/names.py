@@ -27,7 +27,7 @@ def unique_names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
 
 
 def name_nodes(proto: onnx.GraphProto) -> None:
-    """Give every node a name of its own, in place, so that all that is said of it can use it."""
+    """Give every node a unique name, in place, for use in messages and plans."""
     for node, name in zip(proto.node, unique_names(proto.node), strict=True):
         node.name = name
         for body in bodies_of(node):

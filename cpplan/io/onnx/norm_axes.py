@@ -1,4 +1,4 @@
-"""Axes of ONNX's normalizations: all but those along which the elements are normalized."""
+"""Axes of ONNX's normalizations: all axes except those along which elements are normalized."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.model.axes import Axis
 
 
 def batch_norm_axes(operation: Operation) -> Iterator[Axis]:
-    """All axes if mean and variance are inputs, which are cut with the channels."""
+    """All axes, if mean and variance are inputs; these are cut with the channels."""
     image, shape = operation.input(), operation.shape()
     given = operation.attributes
     if given.get("training_mode") or (given["opset"] < 7 and not given.get("is_test")):
@@ -37,7 +37,7 @@ def outer_axes(operation: Operation) -> list[Axis]:
 
 
 def softmax_axes(operation: Operation) -> list[Axis]:
-    """All axes but the one that is normalized; before opset 13, those in front of it."""
+    """All axes except the normalized one; before opset 13, only the axes in front of it."""
     rank = len(operation.shape())
     if operation.attributes["opset"] >= 13:
         return alike(operation, but=(axis_of(operation, rank, -1),))
@@ -45,7 +45,7 @@ def softmax_axes(operation: Operation) -> list[Axis]:
 
 
 def layer_norm_axes(operation: Operation) -> Iterator[Axis]:
-    """Axes in front of those that are normalized; weights are cut where they have the axis."""
+    """Axes in front of the normalized ones; weights are cut with an axis that they have."""
     image, shape, output = operation.input(), operation.shape(), operation.output
     first = axis_of(operation, len(shape), -1)
     names = operation.names(len(shape))

@@ -1,4 +1,4 @@
-"""Nodes of ONNX graphs as the rules of axes see them."""
+"""Nodes of ONNX graphs in the form that the rules of axes read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpplan.model.tensor import Tensor
 if TYPE_CHECKING:
     import onnx
 
-# Element types of integer sums, which are the same in any order.
+# Element types of integers, whose sums are the same in any order.
 INTEGERS = ("int32", "int64")
 # Element types of products that may be added up in parts.
 SUMMED = ("float32", "float64", "float16", "bfloat16", *INTEGERS)
@@ -23,7 +23,7 @@ def operation_of(
     value: Callable[[str], Array | None],
     opset: int,
 ) -> Operation:
-    """A node as the rules see it; ``opset`` is among its attributes.
+    """A node in the form that the rules read; ``opset`` is among its attributes.
 
     Parameters
     ----------
@@ -47,5 +47,5 @@ def operation_of(
 
 
 def axis_of(operation: Operation, rank: int, default: int) -> int:
-    """The attribute ``axis``, counted from the first one."""
+    """The attribute ``axis``, counted from the first axis."""
     return checked_axis(operation.attributes.get("axis", default), rank)

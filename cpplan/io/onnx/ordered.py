@@ -1,9 +1,9 @@
-"""Convolutions and matrix products that add up in one order, whatever the shapes.
+"""Convolutions and matrix products that add up in the same order for all shapes.
 
 Libraries of linear algebra choose the order of a sum by the shapes of the operands, so that a piece
-would round otherwise than the whole. Here each product is multiplied and added by element-wise
-operations, taps and channels one after another: a piece of a float result is that of the whole, bit
-for bit.
+would round differently from the whole. Here products are formed and added by element-wise
+operations, taps and channels one after another: a piece of a float result equals the same part of
+the whole, bit for bit.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FLOATS = ("float32", "float64")
 
 
 def make_ordered(node: onnx.NodeProto) -> Ordered | None:
-    """A function of a node's inputs that adds up in one order; ``None`` for other kinds.
+    """A kernel of a node that adds up in one fixed order; ``None`` for other kinds of node.
 
-    The function takes the inputs and perhaps a sum to which to add, instead of the bias; it changes
-    neither. It gives ``None`` for elements that are not of 32 or 64 bit floating point, and where
-    padding is left to the node.
+    The function takes the inputs and optionally a sum to add to instead of the bias; it changes
+    neither. It returns ``None`` for elements that are not floating point of 32 or 64 bits, and if
+    padding is not given in numbers.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """ONNX nodes that compute one piece of a node, from the parts of its inputs that it accesses.
 
-Most nodes compute a piece as they stand. Others say in their attributes, or in inputs of numbers,
-what is another for a piece: padding is only at true borders, a reshape has the piece's shape. What
-no node computes from a part of its input alone, a resizing that interpolates, has none.
+Most nodes compute a piece unchanged. Others need changed attributes, or changed inputs of numbers:
+padding is only at true borders, a reshape has the piece's shape. If no node computes a piece from a
+part of the input alone (a resizing that interpolates), there is no node for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _END = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class PieceNode:
-    """A node, and the constants that it reads besides tensors of the whole node.
+    """A node, and the constants that it reads in addition to the whole node's tensors.
 
-    The node has the names of the whole node's tensors, of which it reads and writes parts.
+    The node uses the names of the whole node's tensors, but reads and writes parts of them.
     """
 
     node: onnx.NodeProto
@@ -39,7 +39,7 @@ class PieceNode:
 def piece_node(node: onnx.NodeProto, operation: Operation, work: PieceWork) -> PieceNode | None:
     """The node that computes a piece; ``None`` if no single node does.
 
-    Of pieces that add up, the first adds the bias, and the others do not.
+    If pieces add up, only the first one adds the bias.
     """
     names = {axis.name for axis, _ in work.cut}
     rule = _RULES.get(node.op_type) if is_standard(node) else None
@@ -50,7 +50,7 @@ def piece_node(node: onnx.NodeProto, operation: Operation, work: PieceWork) -> P
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A node, as the rules see it, and the work of its piece."""
+    """A node in the form that the rules read, and the work of its piece."""
 
     node: onnx.NodeProto
     operation: Operation
@@ -78,7 +78,7 @@ def _copy(
     kind: str | None = None,
     **attributes: Any,
 ) -> onnx.NodeProto:
-    """A copy of a node without some attributes, and with others."""
+    """A copy of a node without some attributes, and with new values of others."""
     import onnx
 
     kept = [a for a in node.attribute if a.name not in but and a.name not in attributes]
@@ -151,7 +151,7 @@ def _transposed(piece: _Piece) -> PieceNode | None:
 
 
 def _pad(piece: _Piece) -> PieceNode | None:
-    """Padding of the piece; of one that is nothing else, its value repeated."""
+    """A Pad of the piece; for a piece of padding only, its value repeated."""
     node, opset = piece.node, piece.operation.attributes["opset"]
     image, output = node.input[0], piece.output()
     if opset < 11:
@@ -184,7 +184,7 @@ def _pad(piece: _Piece) -> PieceNode | None:
 
 
 def _padding_alone(piece: _Piece) -> PieceNode | None:
-    """The value of a padding repeated: that given, else zero."""
+    """The padding's value repeated: the value given, else zero."""
     node, dtype = piece.node, piece.operation.input().dtype
     shape = [stop - start for start, stop in piece.output()]
     if piece.operation.has(2):
@@ -214,7 +214,7 @@ def _own_pads(piece: _Piece, axis: int) -> tuple[int, int]:
 
 
 def _slice(piece: _Piece) -> PieceNode | None:
-    """Axes that are cut begin where the piece's input does."""
+    """A Slice of the piece: along cut axes, positions count from the begin of the piece's input."""
     operation = piece.operation
     if operation.attributes["opset"] < 10:
         return None
@@ -281,7 +281,7 @@ def _gemm(piece: _Piece) -> PieceNode:
 
 
 def _resize(piece: _Piece) -> PieceNode | None:
-    """None along an axis whose positions are interpolated or picked."""
+    """A Resize of the piece; ``None`` if a cut axis interpolates or picks positions."""
     image = piece.node.input[0]
     for cut, _ in piece.work.cut:
         window = cut.window.get(image)

@@ -1,7 +1,7 @@
 """Placements of ONNX ops that only copy an input into an output, or an output out of an input.
 
-Such an op copies a box of the larger tensor. The box's elements lie side by side, in their order,
-if all axes after the first one along which the box is longer than one are taken whole.
+Such an op copies a box of the larger tensor. The box's elements lie side by side, in order, if the
+box is whole along every axis after the first axis along which it is longer than one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_placements(
 ) -> tuple[Placement, ...]:
     """Placements of the tensors that the node copies unchanged and in one piece.
 
-    Constants are left out: they have no place in the arena to choose.
+    Constants are left out: they have no offset in the arena to choose.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _byte_offset(part: Tensor, whole: Tensor, box: _Box) -> int | None:
     offset, bits = box_offset(whole.shape, box.start, box.extent), BITS[part.dtype]
     if offset is None:
         return None
-    # Elements narrower than a byte: a byte must not belong to two parts.
+    # With elements narrower than a byte, a byte must not belong to two parts.
     if offset * bits % 8 or math.prod(box.extent) * bits % 8:
         return None
     return offset * bits // 8
@@ -101,7 +101,7 @@ def _byte_offset(part: Tensor, whole: Tensor, box: _Box) -> int | None:
 def _fits(box: _Box, part: Shape, whole: Shape) -> bool:
     """True if the box has the part's elements and lies within the whole.
 
-    Shapes that a model only declares need not be those that its ops give.
+    A shape that a model only declares may differ from the shape that its ops produce.
     """
     if math.prod(part) != math.prod(box.extent) or len(box.extent) != len(whole):
         return False
@@ -131,7 +131,7 @@ def _split(node: onnx.NodeProto, shapes: Mapping[str, Shape], value_of: ValueOf)
         if extent is not None:
             yield _Box(name, whole, _along(axis, at, shapes[whole]), shapes[name])
         elif extents.count(None) > 1:
-            return  # nobody says how the rest is shared among them
+            return  # the split of the rest among them is not defined
         at += shapes[whole][axis] - known if extent is None else extent
 
 
@@ -184,12 +184,12 @@ def _pad(node: onnx.NodeProto, shapes: Mapping[str, Shape], value_of: ValueOf) -
         before[axis] = count
     if min(pads, default=0) >= 0:
         yield _Box(inner, outer, before, shapes[inner])
-    elif max(pads) <= 0:  # it only cuts away
+    elif max(pads) <= 0:  # the Pad only removes elements
         yield _Box(outer, inner, [-count for count in before], shapes[outer])
 
 
 def _repeat(node: onnx.NodeProto, shapes: Mapping[str, Shape], value_of: ValueOf) -> Iterator[_Box]:
-    """The first copy of the input among those that the output consists of, perhaps the only one."""
+    """The first copy of the input in the output, which consists of one or more copies."""
     inner, outer = node.input[0], node.output[0]
     if inner in shapes and outer in shapes:
         rank = len(shapes[outer])

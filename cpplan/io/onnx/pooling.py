@@ -22,15 +22,15 @@ _FLOATS = ("float32", "float64")
 
 
 def make_pooling(node: onnx.NodeProto) -> Pooling | None:
-    """A function for ``GlobalMaxPool`` and plain ``MaxPool`` and ``AveragePool``, else ``None``.
+    """A kernel for ``GlobalMaxPool``, plain ``MaxPool`` and ``AveragePool``; else ``None``.
 
     The reference kernel of ``GlobalMaxPool`` is wrong unless images have two axes.
 
-    Plain: one output, paddings as given and smaller than the window, no dilation, no rounding up.
-    The function takes images of shape ``(n, channels, *extents)``, and gives ``None`` where the
-    reference kernel is to decide: if they are not of 32 or 64 bit floating point, or smaller than
-    the window. Averages may differ from the reference kernel's in the last bits, as they add in
-    another order.
+    A pool is plain if it has one output, explicit paddings smaller than the window, no dilation and
+    no rounding up. The kernel takes images of shape ``(n, channels, *extents)``. It returns
+    ``None`` for images that the reference kernel must handle: not floating point of 32 or 64 bits,
+    or smaller than the window. Averages may differ from the reference kernel's in the last bits,
+    since elements are added in another order.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def _pool_all(images: Array) -> Array:
 def _combine(
     function: np.ufunc, images: Array, window: Sequence[int], strides: Sequence[int]
 ) -> Array | None:
-    """All that lies under each place of the window, ``(n, channels, *places)``; one at least."""
+    """Elements under each place of the window, combined, shape ``(n, channels, *places)``."""
     places = [
         (extent - width) // stride + 1
         for extent, width, stride in zip(images.shape[2:], window, strides, strict=True)

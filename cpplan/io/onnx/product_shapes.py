@@ -8,7 +8,7 @@ _SECOND = {"QLinearMatMul": 3}
 
 
 def elementwise(call: Call) -> list[Shape]:
-    """All inputs spread over one another; before opset 7, the others over the first."""
+    """All inputs broadcast to one another; before opset 7, the other inputs to the first."""
     shapes = [call.shape(k) for k in range(len(call.inputs)) if call.has(k)]
     if call.opset < 7:
         return shapes[:1]
@@ -21,12 +21,12 @@ def like_first(call: Call) -> list[Shape]:
 
 
 def batch_norm(call: Call) -> list[Shape]:
-    """Also the statistics, if asked for."""
+    """BatchNormalization: the first input's shape; also the statistics, if they are outputs."""
     return [call.shape(), *(call.shape(3) for _ in call.node.output[1:])]
 
 
 def layer_norm(call: Call) -> list[Shape]:
-    """Also the mean and the deviation of every row."""
+    """LayerNormalization: also the mean and the deviation of every row."""
     shape = call.shape()
     axis = call.axis(-1, len(shape))
     rows = (*shape[:axis], *(1 for _ in shape[axis:]))
@@ -34,12 +34,12 @@ def layer_norm(call: Call) -> list[Shape]:
 
 
 def quantized(call: Call) -> list[Shape]:
-    """DynamicQuantizeLinear: a scale and a zero point beside the elements."""
+    """DynamicQuantizeLinear: the elements, a scale and a zero point."""
     return [call.shape(), (), ()]
 
 
 def matmul(call: Call) -> list[Shape]:
-    """The rules of NumPy's ``matmul``."""
+    """MatMul: the rules of NumPy's ``matmul``."""
     one, other = call.shape(), call.shape(_SECOND.get(call.node.op_type, 1))
     if not one or not other:
         raise Lost("a product of a single number")
@@ -48,14 +48,14 @@ def matmul(call: Call) -> list[Shape]:
 
 
 def gemm(call: Call) -> list[Shape]:
-    """A product of two matrices, transposed or not."""
+    """Gemm: a product of two matrices, transposed or not."""
     one, other = call.shape(), call.shape(1)
     row = one[1 if call.attributes.get("transA") else 0]
     return [(row, other[0 if call.attributes.get("transB") else 1])]
 
 
 def einsum(call: Call) -> list[Shape]:
-    """By the equation; letters that are not of equal extent are spread like elements."""
+    """Einsum: by the equation; different extents of one letter are broadcast."""
     equation = call.attributes["equation"].replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -85,7 +85,7 @@ def einsum(call: Call) -> list[Shape]:
 
 
 def reduction(call: Call) -> list[Shape]:
-    """Reduce and its kin; axes are an attribute or, since later opsets, an input."""
+    """Reductions: axes are an attribute or, since later opsets, an input."""
     shape = call.shape()
     axes = call.integers("axes", 1, ())
     if not axes:
@@ -96,7 +96,7 @@ def reduction(call: Call) -> list[Shape]:
 
 
 def arg_reduction(call: Call) -> list[Shape]:
-    """ArgMax and ArgMin."""
+    """ArgMax and ArgMin: without the axis, or with extent 1 there."""
     shape = call.shape()
     return [_without(shape, [call.attributes.get("axis", 0)], call.attributes.get("keepdims", 1))]
 
@@ -113,7 +113,7 @@ def _without(shape: Shape, axes: list[int], keep: int) -> Shape:
 
 
 def top_k(call: Call) -> list[Shape]:
-    """Values and indices; how many is an attribute or, since opset 10, an input."""
+    """TopK: values and indices; their number is an attribute or, since opset 10, an input."""
     shape = list(call.shape())
     k = call.attributes.get("k")
     shape[call.axis(-1, len(shape))] = call.numbers(1)[0] if k is None else k
@@ -134,7 +134,7 @@ def recurrence(call: Call) -> list[Shape]:
 
 
 def attention(call: Call) -> list[Shape]:
-    """Results, keys and values with those of the past, and scores."""
+    """Attention: results, keys and values including past ones, and scores."""
     query, key, value = (call.shape(k) for k in range(3))
     if len(query) == 4:
         batch, heads, length = query[:3]
@@ -155,13 +155,13 @@ def attention(call: Call) -> list[Shape]:
 
 
 def loss(call: Call) -> list[Shape]:
-    """Losses of classifications, and the logarithms that one of them also gives."""
+    """Losses of classifications, and the logarithms that are an output of one of them."""
     reduced = call.attributes.get("reduction", "mean") != "none"
     return [() if reduced else call.shape(1), *(call.shape() for _ in call.node.output[1:])]
 
 
 def determinant(call: Call) -> list[Shape]:
-    """One number for each matrix."""
+    """Det: one number for each matrix."""
     return [call.shape()[:-2]]
 
 

@@ -2,12 +2,12 @@
 
 The nodes that are ops of the graph run in the given order. Nodes that the reader folds into
 constants (computed weights, shapes of tensors) run as soon as their inputs exist, so that they keep
-no tensor live. The order may run the reader of a shape before the tensor of that shape: then the
-shape, which is known, becomes a constant in the model.
+no tensor live. If the order runs the reader of a shape before the tensor with that shape exists,
+the shape, which is known, becomes a constant of the model.
 
-An op that runs again gets a further node for every run. An optimiser that merges repeated
-computations (common subexpression elimination) undoes that. ONNX Runtime's does, at level 1 of its
-graph optimisations, the basic one, which is on by default; ``ORT_DISABLE_ALL`` keeps the nodes.
+An op that runs again gets one more node for every run. An optimiser that merges repeated
+computations (common subexpression elimination) undoes this. ONNX Runtime's optimiser does so at
+level 1 (basic), which is on by default; ``ORT_DISABLE_ALL`` keeps the nodes.
 """
 
 from __future__ import annotations
@@ -47,35 +47,36 @@ def reorder_onnx(
     order: Sequence[str],
     dims: Mapping[str, int] | None = None,
 ) -> onnx.ModelProto:
-    """The model with its nodes in order. O(nodes + edges), beside reading it.
+    """The model with its nodes in order. O(nodes + edges), besides reading the model.
 
     Subgraphs, weights and types stay as they are; weights in other files are loaded. Nodes are
-    named after their ops, so that a plan of the one model is a plan of the other, unless it runs an
-    op again. Local functions are inlined, since their nodes are ops of the graph; symbolic
+    named after their ops, so that a plan of one of the two models is a plan of the other, unless it
+    runs an op again. Local functions are inlined, since their nodes are ops of the graph; symbolic
     dimensions get the extents for which the order was made.
 
-    Where the order names op ``conv`` again, the model gets a node ``conv~1`` with outputs
-    ``out~1``, then ``conv~2``, …, and every node reads the newest copies before it. Buffers have
-    these names in plans (:func:`~cpplan.program.liveness.to_problem`), with three exceptions. An
-    output of the model keeps its name for the last run's result; the first run writes ``out~0``.
-    Tensors defined in the bodies of ``if~1`` are renamed like its outputs. And if the model already
-    has ``conv~1`` or ``out~1``, the next free number is taken. Constants are never copied.
+    If the order names op ``conv`` again, the model gets a node ``conv~1`` with outputs ``out~1``,
+    then ``conv~2``, …, and every node reads the newest copies before it. Buffers have these names
+    in plans (:func:`~cpplan.program.liveness.to_problem`), with three exceptions. An output of the
+    model keeps its name for the last run's result; the first run writes ``out~0``. Tensors defined
+    in the bodies of ``if~1`` are renamed like its outputs. And if the model already has ``conv~1``
+    or ``out~1``, the next free number is taken. Constants are never copied.
 
     Parameters
     ----------
     source
         A file, or a model that is already loaded (it is not changed).
     order
-        Names of ops, as :func:`~cpplan.io.onnx.model.read_onnx` gives them; repeated where an op
-        runs again.
+        Names of ops, as :func:`~cpplan.io.onnx.model.read_onnx` gives them; repeated if an op runs
+        again.
     dims
         Extents of the symbolic dimensions of the model's inputs.
 
     Raises
     ------
     InputError
-        As ``read_onnx``; or if the order names an unknown op, leaves one out, runs one before what
-        it waits for, or runs one again that may give other values then (it draws random numbers).
+        As ``read_onnx``; or if the order names an unknown op, leaves an op out, runs an op before
+        one that it waits for, or repeats an op that may then give other values (it draws random
+        numbers).
     MissingExtraError
         If the package ``onnx`` is missing.
 
@@ -149,9 +150,9 @@ def write_reordered(
 ) -> None:
     """Write the model of :func:`reorder_onnx` to a file, whole or not at all.
 
-    Beside the source's file, weights in other files stay there. Elsewhere the file holds them, or,
-    where they are too many for one ONNX file (2 GiB), a file beside it, named after it with
-    ``.data`` added, does.
+    If the file is written to the source's folder, weights in other files stay there. In another
+    folder, the file itself holds them; if they are too large for one ONNX file (2 GiB), a second
+    file holds them, with ``.data`` added to the name.
 
     Raises
     ------

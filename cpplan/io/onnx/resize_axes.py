@@ -1,4 +1,4 @@
-"""Axes of ONNX's ``Resize`` and ``Upsample``: the positions that each place is made from."""
+"""Axes of ONNX's ``Resize`` and ``Upsample``, by the input positions of each output place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpplan.model.axes import Axis
 
 
 def resized_axes(operation: Operation) -> Iterable[Axis]:
-    """Axes of a resized image, each with the positions that its places are made from."""
+    """Axes of a resized image, each with the input positions of every output place."""
     shape, places = operation.shape(), shape_of(operation.output)
     given = operation.attributes
     scales = _scales(operation, len(shape))
@@ -49,9 +49,9 @@ def _scales(operation: Operation, rank: int) -> list[float] | None:
 def _resized(
     given: Mapping[str, Any], kind: str, extent: int, places: int, scale: float
 ) -> list[tuple[int, int]] | None:
-    """Positions that each place is made from; ``None`` for forms that are not known here.
+    """Input positions of each output place; ``None`` for forms that are not known here.
 
-    A coordinate that is nearly whole may be rounded either way: both are counted in.
+    A coordinate that is nearly whole may be rounded either way: both positions count.
     """
     mode = given.get("mode", "nearest")
     newer = kind == "Resize" and given["opset"] >= 11

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class OnnxRun:
-    """A model with values for everything it starts from, as ``execute`` runs it.
+    """A model with values for its inputs and constants, as ``execute`` runs it.
 
     See :class:`cpplan.verification.execution.ModelRun`.
 
@@ -40,7 +40,7 @@ class OnnxRun:
     output_names
         The model's outputs in its order.
 
-    With ``ordered``, convolutions and matrix products add up in one order whatever their shapes, so
+    With ``ordered``, convolutions and matrix products add up in the same order for all shapes, so
     that pieces compute the same bits as the whole.
     """
 
@@ -88,17 +88,17 @@ class OnnxRun:
         return {name: value for name, value in self._values.items() if name in constant}
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Run an op on these inputs; for inputs left out, on the unplanned run's values.
+        """Run an op on these inputs; inputs left out have their values of the unplanned run.
 
-        A random op draws once: run again, it gives the same values.
+        A random op draws once: if it runs again, it gives the same values.
 
         Raises
         ------
         InputError
-            If the reference kernels cannot run it, or give what the operator's definition rules
-            out.
+            If the reference kernels cannot run the op, or give a result that the operator's
+            definition excludes.
         VerificationError
-            If a result is not of the type that the graph gives it, or takes more bytes.
+            If a result does not have the type that the graph gives it, or takes more bytes.
         """
         if any(name in self._draws for name in op.outputs):
             return {name: self._draws[name] for name in op.outputs}
@@ -109,18 +109,18 @@ class OnnxRun:
             return {n: self._check(op.name, source, inputs, n, r) for n, r in results.items()}
 
     def output(self, name: str, value: Array) -> Array:
-        """An output as the caller gets it, from its value."""
+        """An output in the form that the caller gets, from its value."""
         return value
 
     def compute_piece(
         self, work: PieceWork, parts: Mapping[str, Array], sums: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Parts of an op's outputs that a piece computes, from those of its inputs.
+        """Parts of an op's outputs that a piece computes from parts of its inputs.
 
-        ``sums`` are what it adds to.
+        ``sums`` are the partial sums that the piece adds to.
 
-        Where kernels round by the shapes of their operands, or no node computes the piece, the
-        whole kernel runs on inputs of zeros around the parts.
+        If kernels round differently for other shapes, or no node computes the piece, the whole
+        kernel runs on inputs that are zero outside the parts.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class OnnxRun:
         return {n: sums[n] + a if n in sums else a for n, a in cut.items()}
 
     def _kernel(self, op: Op, node: onnx.NodeProto, outputs: Sequence[str]) -> Kernel:
-        """The kernel of a node: one that adds up in one order, if asked for and known."""
+        """The kernel of a node; if asked for and known, the one that adds up in a fixed order."""
         whole = node is self._translation.ops[op.name].node
         if whole and op.name in self._kernels:
             return self._kernels[op.name]
@@ -170,7 +170,7 @@ class OnnxRun:
         return kernel
 
     def _with_padding(self, op: Op, node: onnx.NodeProto) -> onnx.NodeProto:
-        """A convolution whose padding is given in numbers, as that of its pieces is."""
+        """A convolution with its padding given in numbers, as in its pieces."""
         if node.op_type != "Conv" or not op.axes:
             return node
         axis = op.axes[0]
@@ -182,12 +182,13 @@ class OnnxRun:
     def _check(
         self, op: str, source: Source, inputs: Mapping[str, Array], name: str, result: Array
     ) -> Array:
-        """The result, which must be of the graph's type and fit into the tensor's bytes.
+        """The result, after a check that it has the graph's type and fits into the tensor's bytes.
 
-        Its shape is the kernel's: a branch may write less than it may, and a kernel may be wrong.
+        Its shape is the kernel's: a branch may write fewer bytes than the most, and a kernel may be
+        wrong.
         """
         tensor = self.graph.tensor.get(name)
-        if tensor is None or tensor.dtype is None:  # strings, or an output that nobody reads
+        if tensor is None or tensor.dtype is None:  # strings, or an output without readers
             return result
         if source.node.op_type == "Loop" and tensor.shape is not None:
             result = _stacked(result, tensor.shape)
@@ -255,7 +256,7 @@ class OnnxRun:
         return {n: self._check(name, source, inputs, n, r) for n, r in kernel(inputs).items()}
 
 
-# Kinds whose kernels add up floats in an order that depends on the shapes.
+# Kinds of nodes whose kernels add up floats in an order that depends on the shapes.
 _BY_SHAPE = frozenset(
     """
     Attention AveragePool ConvTranspose Einsum GlobalAveragePool GlobalLpPool GroupNormalization
@@ -268,7 +269,7 @@ _ORDERED = ("float32", "float64")
 
 
 def _in_order(node: onnx.NodeProto, kernel: Kernel) -> Kernel:
-    """A kernel that adds up in one order where it can, and else runs the other."""
+    """A kernel that adds up in a fixed order if it can, and else runs the reference kernel."""
     ordered = make_ordered(node)
     if ordered is None:
         return kernel
@@ -277,7 +278,7 @@ def _in_order(node: onnx.NodeProto, kernel: Kernel) -> Kernel:
         result = ordered([values[name] if name else None for name in node.input])
         if result is None:
             return kernel(values)
-        # A copy: the next kernel may add up in the order of strides, also of axes of one position.
+        # A copy: the next kernel may add up in the order of strides, even of axes of extent 1.
         copied = np.empty(result.shape, result.dtype)
         copied[...] = result
         return {node.output[0]: copied}

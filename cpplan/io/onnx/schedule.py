@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Schedule:
     """A scheduler of nodes: ops in the given order, folded nodes as early as possible.
 
-    A node has two forms: as it is in the model, and as the reader left it. They differ where the
-    reader knew a shape; the second then reads less, and stands in where the first cannot run yet.
-    Both are given the name by which the graph knows the node.
+    A node has two forms: as in the model, and as the reader left it. They differ if the reader knew
+    a shape: the second form then reads fewer tensors, and is used if the first cannot run yet. Both
+    forms get the name of the node in the graph.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Schedule:
         self.placed: list[onnx.NodeProto] = []
 
     def run(self, order: Iterable[str]) -> list[onnx.NodeProto]:
-        """The nodes in order; every op is named after the ops whose results it reads.
+        """The nodes in order; ``order`` must name every op after the ops whose results it reads.
 
-        The node of an op that is named again is there again, as the same node; folded ones once.
+        If an op is named again, its node is listed again; folded nodes are listed once.
         """
         self._place_folded(
             k for k, count in enumerate(self.waiting) if count == 0 and k not in self.ops
@@ -100,13 +100,13 @@ class Schedule:
                     heappush(ready, released)
 
     def _released(self, k: int) -> Iterator[int]:
-        """Folded nodes for which only this one was missing."""
+        """Folded nodes whose last missing input comes from this node."""
         for reader in self.folded_readers[k]:
             self.waiting[reader] -= 1
             if self.waiting[reader] == 0:
                 yield reader
 
     def _writers(self, form: Iterable[onnx.NodeProto]) -> list[int]:
-        """The nodes whose results these read, themselves or in their bodies."""
+        """The nodes whose results these nodes or their bodies read."""
         names = (name for node in form for name in reads_of(node) if name in self.writer)
         return list(dict.fromkeys(self.writer[name] for name in names))

@@ -1,8 +1,9 @@
 """Shapes of every tensor of an ONNX model: inference, and folded shape arithmetic.
 
-ONNX's own inference does most of it. Where it stops, others carry it on: shape arithmetic has small
-constant operands and can be computed, most loops keep the shapes of what they carry, an If whose
-condition is known is the branch it takes, and ONNX Runtime's operators have rules of their own.
+ONNX's own inference does most of the work. Four additions continue where it stops: shape
+arithmetic, which has small constant operands, is computed; most loops keep the shapes of the
+tensors that they carry; an If whose condition is known is replaced by its branch; and ONNX
+Runtime's operators have rules of their own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A model with the types of its tensors, and the Ifs that were written out on the way."""
+    """A model with the types of its tensors, and the Ifs that were replaced by a branch."""
 
     model: onnx.ModelProto
     folds: tuple[Folds, ...]
@@ -53,24 +54,25 @@ def infer_shapes(
     kept: Collection[str] = (),
     labelled: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Inferred:
-    """The model with the types of its tensors filled in, as far as they can be known.
+    """The model with the types of its tensors filled in, as far as they can be derived.
 
     Parameters
     ----------
     turns
-        Turns of loops whose number is only known at run time, by :func:`turns_name`.
+        Numbers of turns of loops that are only known at run time, by :func:`turns_name`.
     kept
         Conditions of Ifs that are not folded.
     labelled
-        Axes of the model's outputs that it declares by a name, and these names: no promises.
+        Axes of the model's outputs that it declares by names, with these names; they are not
+        checked.
 
     Raises
     ------
     InputError
-        If ONNX's inference rejects the model, an output is declared as something else than it is,
-        or a loop carries a tensor whose shape changes.
+        If ONNX's inference rejects the model, an output is declared with a wrong type, or a loop
+        carries a tensor whose shape changes.
     OpenDimsError
-        If a shape depends on the turns of a loop that are not known.
+        If a shape depends on an unknown number of turns of a loop.
     """
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", opsets.get("ai.onnx", 1))
@@ -109,7 +111,7 @@ def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     from onnx.shape_inference import InferenceError
 
     infer, checker = onnx.shape_inference.infer_shapes, onnx.checker
-    # Operators do not admit the type that inference gives to a constant stored as a sparse tensor.
+    # Operators reject the type that inference gives to a constant stored as a sparse tensor.
     check_type = strict and not model.graph.sparse_initializer
     try:
         return infer(model, check_type=check_type, strict_mode=strict, data_prop=True)
@@ -149,7 +151,7 @@ def _all_known(graph: onnx.GraphProto) -> bool:
 
 
 def _all_typed(graph: onnx.GraphProto) -> bool:
-    """True if every tensor has a type; strict inference blames the readers of one without."""
+    """True if every tensor has a type; strict inference would blame readers of an untyped one."""
     types = types_of(graph)
     return all(
         all(name in types for name in node.output if name)
@@ -160,14 +162,14 @@ def _all_typed(graph: onnx.GraphProto) -> bool:
 
 @dataclass
 class _Pass:
-    """Passes over a model's nodes that find what inference does not.
+    """Passes over a model's nodes that find types which inference does not.
 
     Attributes
     ----------
     settled
-        Shapes that loops were given, so that none is given twice.
+        Shapes set for loops, so that none is set twice.
     open_loops
-        Names for the turns of loops that collect rows, where their number is not known.
+        Names for the numbers of turns of loops that collect rows, if not known.
     """
 
     opsets: Mapping[str, int]
@@ -176,7 +178,7 @@ class _Pass:
     open_loops: dict[str, None] = field(default_factory=dict)
 
     def complete(self, graph: onnx.GraphProto) -> bool:
-        """Make one pass; returns True if it found any type that inference did not know."""
+        """Make one pass; returns True if it found a type that inference did not know."""
         self.open_loops.clear()
         return self._graph(graph, ChainMap(), ChainMap())
 
@@ -224,8 +226,8 @@ def _captured_constants(
 ) -> list[onnx.NodeProto]:
     """Constants of enclosing graphs as the node's own, in place, if its shapes are not known.
 
-    Inference does not see their values from within a body: a Pad by pads of an enclosing graph,
-    say, has no shape there.
+    Inference does not see the values of captured constants in a body: a Pad whose pads are defined
+    in an enclosing graph, for example, gets no shape.
     """
     import onnx
 
@@ -248,7 +250,7 @@ def _captured_constants(
 def _small_results(
     node: onnx.NodeProto, values: Values, types: Types, opsets: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Values that the node computes, if its inputs are known and the results small; else none."""
+    """Name -> value of the node's outputs, if its inputs are known and the results small."""
     if not is_standard(node) or node.op_type in RANDOM or bodies_of(node):
         return {}
     inputs = [name for name in node.input if name]
@@ -261,7 +263,7 @@ def _small_results(
     try:
         results = make_kernel(node, {}, opsets)({name: values[name] for name in inputs})
     except KernelError:
-        return {}  # no kernel, no value: whether one was needed is seen by the shapes left unknown
+        return {}  # the values stay unknown, and so do shapes that need them
     sound = all(
         a.dtype.kind != "O" and a.size <= SMALL and _fits(a, types.get(name))
         for name, a in results.items()

@@ -1,12 +1,12 @@
 """An ONNX model whose ops run in pieces: bands are tensors, gathered by Concat, cut by Slice.
 
-Each piece is a node of its own. Where it reads more than one band of a tensor, a Concat before it
-puts them together; where it writes more than one, Slices after it take them apart; pieces that add
-up are followed by an Add. Of inputs of the model a Slice takes the part that is read, and outputs
-are put together at the end. Runtimes copy for these nodes, and need memory for what they copy.
+Each piece is a node of its own. If it reads several bands of a tensor, a Concat before it joins
+them; if it writes several, Slices after it cut them out; pieces that add up are followed by an Add.
+A Slice takes the part of a model input that a piece reads, and the model's outputs are joined at
+the end. Runtimes copy bytes for these nodes, and need memory for the copies.
 
-What follows from constants alone is a constant for the reader: parts of weights, and pieces of a
-padding that read nothing of the image. Nodes that compute it are no ops of the model.
+Tensors that follow from constants alone are constants for the reader: parts of weights, and pieces
+of padding that read no element of the image. The nodes that compute them are not ops of the model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The first version of Slice that takes its bounds as inputs.
 _LEAST_OPSET = 10
-# In older ones, a stored tensor is the default of an input of the graph.
+# In older versions, a stored tensor is the default of an input of the graph.
 _LEAST_IR_VERSION = 4
 
 
@@ -48,16 +48,16 @@ def split_model(
     model
         The whole model, with the values of its weights; it is changed.
     translation
-        Of this model.
+        Translation of this model.
     plan
-        With cuts of its ops.
+        A plan with cuts of the model's ops.
 
     Raises
     ------
     InputError
         If the model's operator set is too old, or no node computes a piece; names the op.
     VerificationError
-        If an op cannot be cut so.
+        If an op cannot be cut as the plan says.
     """
     opset = opset_versions(model).get("", opset_versions(model).get("ai.onnx", 1))
     if opset < _LEAST_OPSET:
@@ -68,7 +68,7 @@ def split_model(
 
 
 class _Constants:
-    """Values of a model's constants, computed when they are asked for."""
+    """Values of a model's constants, computed when they are needed."""
 
     def __init__(
         self, graph: onnx.GraphProto, sources: Sequence[Source], opsets: Mapping[str, int]
@@ -113,7 +113,7 @@ class _Writer:
     def write(self) -> list[str]:
         graph, pieces = self._model.graph, self._described.graph
         written = {name for op in self._whole.ops for name in op.outputs}
-        # Nodes that compute constants, or that only ask for a shape, stay.
+        # Nodes that compute constants or shapes are kept.
         kept = [node for node in graph.node if not written.intersection(node.output)]
         groups = {op.name: self._group(op) for op in pieces.ops}
         ends = self._ends()
@@ -151,14 +151,14 @@ class _Writer:
         return self._numbers[key]
 
     def _slice(self, source: str, box: Box, extents: Sequence[int], output: str) -> str:
-        """A part of a tensor; only the axes that are cut are named."""
+        """A Slice for a part of a tensor; only cut axes are named."""
         axes = [k for k, span in enumerate(box) if span != (0, extents[k])]
         starts, ends = [box[k][0] for k in axes], [box[k][1] for k in axes]
         inputs = [source, *map(self._integers, (starts, ends, axes))]
         return self._node("Slice", inputs, output, f"{output}/slice")
 
     def _joined(self, tensor: str, box: Box, output: str) -> str:
-        """The bands that make up a part of a tensor, put together axis by axis."""
+        """The bands that make up a part of a tensor, joined axis by axis."""
         found = {
             part: name
             for name in self._bands[tensor]
@@ -186,7 +186,7 @@ class _Writer:
         return name
 
     def _outer(self, tensor: str, box: Box) -> Box:
-        """The part of a tensor that the bands make up which a part of it has positions in."""
+        """The smallest part of a tensor that consists of whole bands and holds a part."""
         parts = [self._described.parts[name][1] for name in self._bands[tensor]]
         met = [part for part in parts if common(part, box) is not None]
         return tuple(
@@ -220,7 +220,7 @@ class _Writer:
         return self._weight_parts[tensor, box]
 
     def _group(self, op: Op) -> list[str]:
-        """The nodes of a piece, or of a whole op; their names."""
+        """Add the nodes of a piece, or of a whole op; returns their names."""
         first = len(self._nodes)
         if op.name in self._described.works:
             name, axes, spans = self._described.works[op.name]
@@ -242,7 +242,7 @@ class _Writer:
         return found
 
     def _untouched(self, op: Op) -> None:
-        """A whole op, which may read and write tensors that are cut."""
+        """Add a whole op, which may read and write tensors that are cut."""
         import onnx
 
         node = onnx.NodeProto()
@@ -305,13 +305,13 @@ class _Writer:
                 self._node("Add", [before, part], band, f"{band}/add")
 
     def _tensor_of(self, name: str, source: Op) -> str:
-        """The tensor of the whole op that an output of its piece is a part of."""
+        """The whole op's tensor that an output of a piece is a part of."""
         if name in self._described.parts:
             return self._described.parts[name][0]
         return name if name in source.outputs else name.rpartition("+")[0]
 
     def _same_sum(self, one: str, other: str, source: Op) -> bool:
-        """True if both are sums on the way to one band."""
+        """True if both are partial sums of the same band."""
         places = self._described.parts
         if one in places or other in places:
             return places.get(one) == places.get(other)
@@ -331,7 +331,7 @@ class _Writer:
         return tuple((0, extent) for extent in self._whole.tensor[tensor].shape or ())
 
     def _ends(self) -> list[str]:
-        """Nodes that put the model's outputs together."""
+        """Add the nodes that join the model's outputs; returns their names."""
         first = len(self._nodes)
         for name in self._outputs():
             made = self._joined(name, self._full(name), name)

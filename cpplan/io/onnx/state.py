@@ -1,15 +1,15 @@
 """ONNX nodes that must not run again, since they update state or draw random numbers.
 
-A value that an ONNX node updates is an output of its own. So batch normalisation in training mode
-computes the new running statistics, which are outputs, from the old ones, which it does not change:
+In ONNX, the new value of a state is a separate output. Batch normalisation in training mode, for
+example, computes the new running statistics (outputs) from the old ones without changing these:
 running it again gives the same values. The same holds for the optimizers of
 ``ai.onnx.preview.training``, whose outputs are the new weights and moments. There is one exception:
 before opset 7 the running statistics of BatchNormalization "must be in-place with" the old ones,
 and a second run would update them twice. (ONNX operator specifications, BatchNormalization-1, -6,
 -7, -9, -14; Adagrad-1, Adam-1, Momentum-1.)
 
-Random nodes never run again, not with a seed either: the specification calls it the "seed to the
-random generator", and does not say that every run begins with it.
+Random nodes never run again, even with a seed: the specification calls it the "seed to the random
+generator", and does not say that every run starts from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def may_run_again(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """True if running the node again, its bodies included, gives the same values.
+    """True if running the node and its bodies again gives the same values.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def may_run_again(node: onnx.NodeProto, false: Collection[str], opset: int) -> b
 def trains(node: onnx.NodeProto, opset: int) -> bool:
     """True if a BatchNormalization uses the statistics of its input.
 
-    Before opset 14, its outputs show that.
+    Before opset 14, this follows from the node's outputs.
     """
     if opset >= 14:
         return any(a.name == "training_mode" and a.i for a in node.attribute)

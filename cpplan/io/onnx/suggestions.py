@@ -13,7 +13,8 @@ from cpplan.model.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
-# Tried one after another for what is no batch: images, sequences and sound need so many at least.
+# Extents tried in turn for dimensions other than batches: images, sequences and sound need large
+# ones.
 _EXTENTS = (64, 128, 256, 512, 1024, 4096, 16384)
 _TURNS = 8
 
@@ -23,16 +24,16 @@ def suggest_extents(
     names: Sequence[str],
     attempt: Callable[[Mapping[str, int]], onnx.GraphProto],
 ) -> dict[str, int]:
-    """Extents of open dimensions at which the model can be read; the first tried if there are none.
+    """Extents of open dimensions at which the model can be read; if none fit, the first tried.
 
-    A batch is one, other extents are equal, and loops turn a few times.
+    Batches are 1, all other extents are equal, and loops turn a few times.
 
     Parameters
     ----------
     names
         The dimensions to bind.
     attempt
-        The model's graph, typed, at extents; raises ``InputError`` if they do not fit.
+        Function from extents to the model's typed graph; raises ``InputError`` if they do not fit.
     """
     fixed = dict.fromkeys(loop_names(graph), _TURNS) | dict.fromkeys(_batches(graph), 1)
     first: dict[str, int] | None = None

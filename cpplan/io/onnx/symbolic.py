@@ -1,9 +1,10 @@
-"""Reader of ONNX models with symbolic extents, at the upper bounds and with expressions beside.
+"""Reader of ONNX models with symbolic extents: at the upper bounds, with expressions.
 
-ONNX's inference loses symbols, so rules of our own carry them from node to node, one for each
-operator. Elements of small tensors are carried too, as shapes are computed from shapes. The
-resulting expressions are compared with ONNX's inference at the bounds and at sizes between them:
-an expression that is wrong anywhere is lost, and so is one without a rule. Each loss has a reason.
+ONNX's inference loses symbols, so rules of our own, one for each operator, carry them from node to
+node. Elements of small tensors are carried too, since shapes are computed from shapes. The
+resulting expressions are compared with ONNX's inference at the bounds and at sizes between them. A
+shape is *lost* if its expression is wrong at any of these sizes, or if there is no rule for it;
+each lost shape has a reason.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ class SymbolicShapes:
     ranges
         The variables and their ranges.
     shapes
-        Shape of every tensor outside bodies; without a variable, all extents are integers.
+        Shape of every tensor outside bodies; extents that depend on no variable are integers.
     lost
         Tensors whose shape is not known -> the reason, with the op at fault.
     checked
-        The sizes at which ONNX's inference agrees.
+        The sizes at which ONNX's inference agrees with the shapes.
     """
 
     ranges: Mapping[str, Range]
@@ -69,17 +70,17 @@ def read_symbolic_onnx(
 ) -> Graph:
     """The graph of an ONNX model at the upper bounds of its variables, with its symbols.
 
-    Tensors written in place have provably equal sizes, and copies are in one piece, at every size.
+    At every size, in-place pairs have provably equal sizes, and placements are in one piece.
 
     Parameters
     ----------
     source
         A file, or a model that is already loaded (it is not changed).
     dims
-        Of the symbolic dimensions of the model's inputs: an integer, ``(lower, upper)`` or a
-        ``Range``. Without an upper bound a model is read at the lower one, but at 1 at least.
+        Ranges of the symbolic dimensions of the model's inputs: an integer, ``(lower, upper)`` or a
+        ``Range``. Without an upper bound, the model is read at the lower bound, but at 1 at least.
     name
-        The graph's name; the file's without its suffix, or the model's own, if left out.
+        The graph's name; if left out, the file's name without its suffix, or the model's own name.
 
     Raises
     ------
@@ -107,12 +108,12 @@ def read_symbolic_onnx(
 
 
 def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> SymbolicShapes:
-    """The symbolic shape of every tensor of a model, or why it is lost.
+    """The symbolic shape of every tensor of a model, or the reason why it is lost.
 
     Parameters
     ----------
     dims
-        As for :func:`read_symbolic_onnx`.
+        As in :func:`read_symbolic_onnx`.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def _read(
         varying = {c for c in conditions if not _is_constant(c, known, walk)}
         if not varying:
             break
-        kept |= varying  # other sizes may take the other branch
+        kept |= varying  # at other sizes, the If may take the other branch
     graph = translation.graph
     shapes: dict[str, Shape] = {}
     lost: dict[str, str] = {}

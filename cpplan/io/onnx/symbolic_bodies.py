@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def body_facts(
     walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
 ) -> list[Known]:
-    """The fact about each output of a node with bodies, or the reason why there is none."""
+    """The fact about each output of a node with bodies, or the reason why it is lost."""
     if call.node.op_type == "If":
         return _if(walk, call, known, path)
     if call.node.op_type == "Loop":
@@ -81,7 +81,7 @@ def _turns(
 
     A carried value whose shape changes from turn to turn is lost.
 
-    ``fixed`` are its other parameters, ``skipped`` results come before those carried.
+    ``fixed`` are the body's other parameters; ``skipped`` results come before the carried ones.
     """
     body = bodies_of(call.node)[0]
     names = [value.name for value in body.input if value.name not in fixed]
@@ -169,7 +169,7 @@ def _scan(
 
 
 def _without_data(call: Call, k: int) -> Known:
-    """A value carried into a body: its elements change from turn to turn."""
+    """The fact about a value carried into a body, without elements: these change in every turn."""
     try:
         return Fact(call.shape(k))
     except Lost as lost:

@@ -22,13 +22,13 @@ _BEYOND = 61  # how far above an unbounded variable's lower bound values are dra
 def at_upper(ranges: Mapping[str, Range]) -> Values:
     """The size at which a model is read: every variable at its upper bound.
 
-    Those without one are at their lower bound, but 1 at least.
+    Variables without an upper bound are at their lower bound, but 1 at least.
     """
     return {n: max(_lower(r), 1) if r.upper is None else r.upper for n, r in ranges.items()}
 
 
 def sizes_to_check(ranges: Mapping[str, Range]) -> list[Values]:
-    """The lower bounds, and some sizes between them and the upper ones; the same every time."""
+    """The lower bounds, and some sizes between them and the upper bounds; the same in every run."""
     draw = random.Random(0)
     sizes = [{name: _lower(r) for name, r in ranges.items()}]
     for k in range(_DRAWN):
@@ -51,16 +51,16 @@ def compare(
     *,
     must_hold: bool,
 ) -> Graph | None:
-    """Compare with the model read at one size, and lose the shapes that differ, in place.
+    """Compare with the model read at one size, and mark shapes that differ as lost, in place.
 
     Parameters
     ----------
     graph
         The model at its upper bounds.
     read_at
-        The model at another size.
+        Function that reads the model at another size.
     must_hold
-        True if a model that is not valid at this size is an error. Otherwise it is not compared.
+        True to raise if the model is not valid at this size; otherwise it is then not compared.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def compare(
     Raises
     ------
     InputError
-        If ops, or what is a constant, depend on the size: one plan is then not right for all sizes.
+        If the ops or the constants depend on the size: no single plan is then right for all sizes.
     """
     place = _place(sizes)
     try:
@@ -121,13 +121,13 @@ def _check_structure(graph: Graph, other: Graph, place: str) -> None:
 
 
 def compare_bodies(graph: Graph, other: Graph, sizes: Mapping[str, int]) -> None:
-    """Compare the bodies of a graph with symbols with those of the model read at one size.
+    """Compare the bodies of a graph with symbols with the bodies of the model read at one size.
 
     Raises
     ------
     InputError
-        If a body's tensor has another shape than its expression says or, where that is lost, more
-        bytes than at the upper bounds; names the op, the tensor and the size.
+        If a body's tensor has another shape than its expression gives or, if the expression is
+        lost, more bytes than at the upper bounds; names the op, the tensor and the size.
     """
     place = _place(sizes)
     for op, twin in zip(graph.ops, other.ops, strict=True):

@@ -1,7 +1,7 @@
 """Elements of small ONNX tensors with symbolic sizes: shapes and values computed from them.
 
-Operators that only move elements run as they are, on numbers that stand for the elements. The few
-that compute with sizes have rules of their own.
+Operators that only move elements run unchanged, on numbers that stand for the elements. The few
+operators that compute with sizes have rules of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cpplan.io.onnx.kernels import KernelError, make_kernel
 from cpplan.io.onnx.types import bodies_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 
-# Operators that only move elements, and which inputs those are of.
+# Operators that only move elements -> positions of the inputs that hold the elements.
 _MOVED: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(
         ("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"), (0,)
@@ -35,7 +35,7 @@ _MOVED: Mapping[str, tuple[int, ...]] = {
 
 
 def known_data(call: Call, shapes: list[Shape] | None) -> list[Array | None]:
-    """The elements of each output of a node, or ``None`` where they are many or cannot be told."""
+    """The elements of each output of a node; ``None`` if they are many or unknown."""
     node = call.node
     nothing: list[Array | None] = [None] * len(node.output)
     if not is_standard(node) or bodies_of(node) or node.op_type in RANDOM or not node.output:
@@ -83,9 +83,9 @@ def _run(call: Call, arrays: list[Array | None]) -> list[Array | None]:
 
 
 def _move(call: Call, arrays: list[Array | None]) -> list[Array | None]:
-    """Run the node on the numbers of the elements instead of the elements."""
+    """Run the node on numbers that stand for the elements, and replace these by the elements."""
     positions = _MOVED.get(call.node.op_type, range(len(arrays)))
-    elements: list[Any] = [0]  # what a kernel makes up itself is an integer zero
+    elements: list[Any] = [0]  # elements that a kernel itself adds are integer zeros
     stand_in = list(arrays)
     for k in positions:
         array = arrays[k] if k < len(arrays) else None
@@ -99,7 +99,7 @@ def _move(call: Call, arrays: list[Array | None]) -> list[Array | None]:
 
 
 def _compact(array: Array) -> Array:
-    """Plain integers as such."""
+    """The array with a plain dtype if all its elements are plain integers."""
     objects = np.asarray(array, object)
     flat = objects.reshape(-1).tolist()
     if all(isinstance(element, int) and not isinstance(element, bool) for element in flat):
@@ -134,7 +134,7 @@ def _compute(call: Call, arrays: list[Array]) -> Array:
 
 
 def _exact(array: Array) -> Array:
-    """The elements as integers or, for reals, ratios."""
+    """The elements as integers; real numbers as ratios."""
     result = np.empty(array.shape, object)
     for at, element in np.ndenumerate(array):
         value = element.item()

@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model at its upper bounds, and what was found of its other sizes.
+    """A model at its upper bounds, and the facts found about other sizes.
 
     Attributes
     ----------
     most
-        The values of the variables at which it was read.
+        The values of the variables at which the model was read.
     opsets
         Versions of the operator sets, by domain.
     known, inner
-        Facts about tensors: those outside bodies, and those of each body, by the nodes around it.
+        Facts about tensors: of tensors outside bodies, and of each body's tensors, by its enclosing
+        nodes.
     elsewhere
-        Sizes, and the model read at them, if it has bodies.
+        Other sizes, with the model read at them, if it has bodies.
     """
 
     translation: Translation
@@ -48,10 +49,10 @@ class Reading:
 
 
 def with_symbols(reading: Reading, shapes: Mapping[str, Shape], lost: Mapping[str, str]) -> Graph:
-    """The graph with symbolic shapes, and without the relations that hold at its own size only.
+    """The graph with symbolic shapes, without relations that hold only at its own size.
 
-    Views keep their base: what moves no bytes at one size moves none at another, but for a
-    Transpose, which is looked at again. A view whose size is not provably that of its base is lost.
+    Views keep their base: an op that moves no bytes at one size moves none at another, except for a
+    Transpose, which is checked again. A view is lost if its size is not provably its base's size.
     """
     nodes = {name: source.node for name, source in reading.translation.ops.items()}
     return _sized(reading, reading.translation.graph, nodes, shapes, lost, ())
@@ -65,7 +66,7 @@ def _sized(
     lost: Mapping[str, str],
     path: tuple[str, ...],
 ) -> Graph:
-    """A graph or a body, with its bodies."""
+    """A graph or a body with symbolic shapes, also in its own bodies."""
     reasons = dict(lost)
     sizes = {t.name: _size(t, shapes) for t in graph.tensors}
     tensors = []
@@ -80,7 +81,7 @@ def _sized(
                 size = sizes[tensor.name]
                 reasons[tensor.name] = f"its {size} B are not provably those of {view[0]!r}"
         if tensor.name not in reasons and isinstance(sizes[tensor.name], Dim):
-            # A graph takes expressions, and holds their largest values.
+            # A graph accepts expressions and holds their largest values.
             extents: Any = shapes[tensor.name]
             tensor = replace(tensor, shape=extents, size=None)
         tensors.append(tensor if view == tensor.view_of else replace(tensor, view_of=view))
@@ -116,9 +117,9 @@ def _body(
     outside: Mapping[str, Shape],
     path: tuple[str, ...],
 ) -> Graph:
-    """A body of an op; its boundary has the sizes that it has outside.
+    """A body of an op with symbolic shapes; its boundary has the sizes of the tensors outside.
 
-    Names that were taken outside got a number when the graph was made.
+    When the graph was made, names that exist outside got a number.
     """
     here = (*path, node.name, str(k))
     facts = reading.inner.get(here, {})
@@ -132,7 +133,7 @@ def _body(
             fact = facts.get(name, facts.get(name.rpartition(".")[0]))
             shape = fact.shape if isinstance(fact, Fact) else None
         if shape is None and not facts:
-            shape = tensor.shape  # nothing that the op reads depends on a variable
+            shape = tensor.shape  # no tensor that the op reads depends on a variable
         if shape is None or tuple(_value(e, reading.most) for e in shape) != tensor.shape:
             lost[name] = f"its shape in a body of op {op.name!r} is not known"
         else:
@@ -160,7 +161,7 @@ def _placements(
 
 
 def _size(tensor: Tensor, shapes: Mapping[str, Shape]) -> int | Dim | None:
-    """Bytes at every size; ``None`` if they are lost."""
+    """Expression for a tensor's bytes at every size; ``None`` if it is lost."""
     shape = shapes.get(tensor.name)
     if shape is None or tensor.dtype is None:
         return None

@@ -1,7 +1,7 @@
 """Placements of ONNX ops with symbolic sizes, with byte offsets as expressions.
 
-As in :mod:`cpplan.io.onnx.placements` a copy is a box of the larger tensor. It is kept only if it
-is in one piece at every size.
+As in :mod:`cpplan.io.onnx.placements`, a copy is a box of the larger tensor. A placement is kept
+only if the box is in one piece at every size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def symbolic_offsets(
     Parameters
     ----------
     shapes, dtypes
-        Of the node's inputs and outputs; those of lost tensors are left out.
+        Shapes and dtypes of the node's inputs and outputs; lost tensors are left out.
     """
     found = []
     for part, whole, start, extent in _boxes(call, shapes):
@@ -39,7 +39,7 @@ def symbolic_offsets(
 
 
 def _offset(shape: Shape, start: Shape, extent: Shape) -> Extent | None:
-    """Elements before a box; an extent that may be 1 or not is taken for a long one."""
+    """Elements before a box; an extent counts as longer than 1 unless it is provably 1."""
     long = next((axis for axis, count in enumerate(extent) if count != 1), len(shape))
     if extent[long + 1 :] != shape[long + 1 :]:
         return None
@@ -68,7 +68,7 @@ def _boxes(call: Call, shapes: Mapping[str, Shape]) -> Iterator[Box]:
         elif kind == "Pad":
             yield from _padded(call, shapes)
     except Lost:
-        return  # no placement is always right
+        return  # no placement holds at every size
 
 
 def _in_turn(

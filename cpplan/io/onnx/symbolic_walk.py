@@ -22,7 +22,7 @@ from cpplan.model.shapes import Range
 if TYPE_CHECKING:
     import onnx
 
-# The fact about a tensor, or the reason why there is none.
+# The fact about a tensor, or the reason why it is lost.
 Known: TypeAlias = "Fact | str"
 TypeOf: TypeAlias = "Mapping[tuple[tuple[str, ...], str], onnx.TypeProto]"
 
@@ -35,15 +35,15 @@ class Walk:
     opsets
         Versions of the operator sets, by domain.
     ranges
-        Of the variables.
+        Ranges of the variables.
     types
-        Of every tensor at one size, by the nodes around it and its name: where nothing depends on a
-        variable the types are these.
+        Type of every tensor at one size, by its enclosing nodes and its name; tensors that depend
+        on no variable have these types at every size.
 
     Attributes
     ----------
     inner
-        Facts about the tensors of each body, by the nodes around it.
+        Facts about the tensors of each body, by the body's enclosing nodes.
     """
 
     def __init__(self, opsets: Mapping[str, int], ranges: Mapping[str, Range], types: TypeOf):
@@ -113,7 +113,7 @@ class Walk:
 def types_by_path(
     graph: onnx.GraphProto, path: tuple[str, ...] = ()
 ) -> dict[tuple[tuple[str, ...], str], onnx.TypeProto]:
-    """The type of every tensor, bodies included, by the nodes around it and its name."""
+    """The type of every tensor, also in bodies, by its enclosing nodes and its name."""
     types = {(path, name): type_ for name, type_ in types_of(graph).items()}
     for node in graph.node:
         for k, body in enumerate(bodies_of(node)):

@@ -1,4 +1,4 @@
-"""Element types and static shapes as ONNX spells them."""
+"""Element types and static shapes in ONNX's terms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = {"float": "float32", "double": "float64"}
 
 
 def dtype_name(elem_type: int) -> str | None:
-    """Our name of an ONNX element type; ``None`` for one whose elements have no fixed width.
+    """cpplan's name of an ONNX element type; ``None`` if its elements have no fixed width.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def types_of(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     )
     for listing in listings:
         for value in listing:
-            # An output may repeat an inner tensor with less detail than inference gave it.
+            # The list of outputs may have a less detailed type of a tensor than inference found.
             if static_shape(types.get(value.name)) is None:
                 types[value.name] = value.type
     for tensor in graph.initializer:

@@ -72,9 +72,9 @@ def is_random(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
 
 
 def draws_in_turn(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """True if the node, or a node of its bodies, draws from the state that all such nodes share.
+    """True if the node, or a node of its bodies, draws from the random state that nodes share.
 
-    A node with a seed of its own draws the same numbers whatever ran before.
+    A node with its own seed draws the same numbers whatever ran before.
     """
     drawing = _draws(node, false, opset)
     return any(all(a.name != "seed" for a in inner.attribute) for inner in drawing)

@@ -1,4 +1,4 @@
-"""Random weights for models whose own are constant, at a scale that keeps activations alive."""
+"""Random weights for models with constant weights, scaled so that activations do not vanish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _gemm_fan_in(node: onnx.NodeProto, shape: tuple[int, ...]) -> int:
     return shape[-1] if transposed else shape[-2]
 
 
-# (kind of op, which input) -> how many products each of its sums adds.
+# (kind of op, input) -> number of products that each of its sums adds.
 _FAN_IN: dict[tuple[str, int], FanIn] = {
     ("Conv", 1): lambda node, shape: math.prod(shape[1:]),
     ("ConvTranspose", 1): lambda node, shape: math.prod(shape) // max(1, shape[1]),
@@ -33,7 +33,7 @@ _FAN_IN: dict[tuple[str, int], FanIn] = {
     ("MatMul", 1): lambda node, shape: shape[-2],
     ("Gather", 0): lambda node, shape: 2,
 }
-# (kind of op, which input) -> the value to vary around.
+# (kind of op, input) -> value around which the weights vary.
 _CENTRE = {
     ("Conv", 2): 0.0,
     ("ConvTranspose", 2): 0.0,
@@ -56,11 +56,11 @@ _CENTRE = {
 def draw_weights(
     graph: Graph, ops: Mapping[str, Source], rng: np.random.Generator
 ) -> dict[str, Array]:
-    """Random values for the constant storages that ops read as weights, by name.
+    """Name -> random values, for the constant storages that ops read as weights.
 
     Matrices and kernels get variance ``2 / fan_in`` (He et al. 2015), scales and variances lie in
-    ``[0.8, 1.2]``, biases and means in ``[-0.2, 0.2]``. Single numbers, integers, and whatever is
-    read in another role, keep their values.
+    ``[0.8, 1.2]``, biases and means in ``[-0.2, 0.2]``. Single numbers, integers, and constants
+    that are read in another role, keep their values.
     """
     drawn: dict[str, Array] = {}
     for source in ops.values():

@@ -1,4 +1,4 @@
-"""Axes of ONNX's convolutions and pools, whose outputs are made from windows of the input."""
+"""Axes of ONNX's convolutions and pools, which compute outputs from windows of the input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 
 
 def window_slides(operation: Operation) -> list[Slide]:
-    """Windows of a convolution or pool along its image's spatial axes, padded as the node says."""
+    """Windows of a convolution or pool along spatial axes, with the padding of the node."""
     given = operation.attributes
     weights = CONVOLUTIONS.get(operation.kind)
     taps = given.get("kernel_shape") or (operation.shape(weights)[2:] if weights else ())
@@ -56,7 +56,7 @@ def convolution_axes(operation: Operation, vectors: Sequence[int]) -> Iterator[A
 
 
 def transposed_convolution_axes(operation: Operation) -> Iterator[Axis]:
-    """Axes of a transposed convolution; one in groups is not cut along its channels."""
+    """Axes of a transposed convolution; with groups, it is not cut along its channels."""
     image, kernel = operation.input(), operation.input(1)
     yield from transposed_axes(operation, image, transposed_slides(operation), 2)
     bias = operation.input(2) if operation.has(2) else None
@@ -65,7 +65,7 @@ def transposed_convolution_axes(operation: Operation) -> Iterator[Axis]:
 
 
 def transposed_slides(operation: Operation) -> list[Slide]:
-    """Windows of a transposed convolution, with what is cut off in front of its output."""
+    """Windows of a transposed convolution, with the positions cut off in front of its output."""
     given, shape = operation.attributes, operation.shape(1)
     rank = len(shape) - 2
     places, extents = shape_of(operation.output), operation.shape()
@@ -95,7 +95,8 @@ def pool_axes(operation: Operation) -> Iterator[Axis]:
     yield same("channels", operation.shape()[1], [(image, 1), (output, 1)])
     found = list(slide_axes(operation, image, slides, 2))
     if operation.kind == "AveragePool" and given.get("count_include_pad"):
-        # A window may end behind the padding, where it does not count: no padding says so.
+        # A window may reach beyond the padding, where elements do not count: no padding expresses
+        # that.
         pads = given.get("pads") or [0] * 2 * len(slides)
         for k, slide in enumerate(slides):
             past = (shape_of(output)[2 + k] - 1) * slide.stride - slide.before + slide.reach

@@ -1,6 +1,6 @@
 """Check for convolutions and poolings whose window is larger than the image under it.
 
-Such an op has no output, and runtimes refuse it; ONNX's inference divides towards zero, and gives
+Such an op has no output, and runtimes refuse it; but ONNX's inference rounds towards zero and gives
 it one element or none.
 """
 
@@ -17,19 +17,23 @@ from cpplan.model.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
-# Which input has the weights, where the window is theirs.
+# Kind -> position of the weights, for kinds whose window is the weights' extents.
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
-_AS_GIVEN = (b"", b"NOTSET", b"VALID")  # paddings that do not follow from the extents
+_AS_GIVEN = (
+    b"",
+    b"NOTSET",
+    b"VALID",
+)  # modes in which the padding does not follow from the extents
 _POOLINGS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 
 
 def check_windows(graph: onnx.GraphProto) -> None:
-    """Check that every window fits that is certain to slide: those in branches need not.
+    """Check that windows fit, except for ops in branches, which may not run.
 
     Raises
     ------
     InputError
-        Names the op, the window and what it should slide over.
+        If a window does not fit; names the op, the window and the image.
     """
     for complaint in unfit_windows(graph, branches=False):
         raise InputError(complaint)
@@ -40,7 +44,7 @@ def unfit_windows(
     branches: bool = True,
     types: ChainMap[str, onnx.TypeProto] | None = None,
 ) -> Iterator[str]:
-    """Messages for the ops whose window does not fit, with those in ``branches`` of Ifs."""
+    """Messages for the ops whose window does not fit; ops in Ifs only if ``branches``."""
     types = (types or ChainMap()).new_child(types_of(graph))
     for node in graph.node:
         if branches or node.op_type != "If":

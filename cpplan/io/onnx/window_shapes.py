@@ -9,20 +9,21 @@ from fractions import Fraction
 from cpplan.io.onnx.facts import Call, Extent, Lost, Shape, checked_axis
 from cpplan.model.shapes import ceildiv
 
-# A scale with so small a denominator times an extent below 2**24 is exact in single precision.
+# Largest denominator of a scale: its product with an extent below 2**24 is exact in single
+# precision.
 _EXACT = 2**8
 _INPUTS = {"QLinearConv": 3}
 
 
 def convolution(call: Call) -> list[Shape]:
-    """Conv and its quantized forms; images ``(n, channels, *extents)``."""
+    """Conv and its quantized forms: images of shape ``(n, channels, *extents)``."""
     weight = call.shape(_INPUTS.get(call.node.op_type, 1))
     kernel = call.attributes.get("kernel_shape", weight[2:])
     return [(call.shape()[0], weight[0], *_windows(call, kernel))]
 
 
 def pooling(call: Call) -> list[Shape]:
-    """MaxPool, AveragePool and LpPool; the indices have the shape of the maxima."""
+    """MaxPool, AveragePool and LpPool: indices have the shape of the maxima."""
     kernel = call.attributes.get("kernel_shape")
     if kernel is None:
         raise Lost("it has no kernel_shape")
@@ -31,13 +32,13 @@ def pooling(call: Call) -> list[Shape]:
 
 
 def global_pooling(call: Call) -> list[Shape]:
-    """Poolings with the whole image as their window."""
+    """Global poolings: one element for each channel."""
     image = call.shape()
     return [(*image[:2], *(1 for _ in image[2:]))]
 
 
 def transposed_convolution(call: Call) -> list[Shape]:
-    """ConvTranspose, by the formula of its specification."""
+    """ConvTranspose: by the formula of its specification."""
     image, weight = call.shape(), call.shape(1)
     rank = len(image) - 2
     channels = weight[1] * call.attributes.get("group", 1)
@@ -97,7 +98,7 @@ def _geometry(call: Call, rank: int) -> tuple[list[int], list[int], list[int]]:
 
 
 def resize(call: Call) -> list[Shape]:
-    """Resize and Upsample: the sizes asked for, or each extent times its scale, rounded down."""
+    """Resize and Upsample: the given sizes, or each extent times its scale, rounded down."""
     image, opset = call.shape(), call.opset
     if opset >= 11 and call.has(3):
         if call.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -136,7 +137,7 @@ def _scales(call: Call) -> list[Fraction]:
 
 
 def unpooling(call: Call) -> list[Shape]:
-    """MaxUnpool: the extents asked for, or those that the window was moved over."""
+    """MaxUnpool: the given extents, or the extents that the window was moved over."""
     image = call.shape()
     if call.has(2):
         return [tuple(call.numbers(2))]
@@ -159,12 +160,12 @@ def regions(call: Call) -> list[Shape]:
 
 
 def sampled_grid(call: Call) -> list[Shape]:
-    """GridSample: the extents of the grid."""
+    """GridSample: the grid's extents."""
     return [(*call.shape()[:2], *call.shape(1)[1:-1])]
 
 
 def blocks(call: Call) -> list[Shape]:
-    """DepthToSpace and SpaceToDepth."""
+    """DepthToSpace and SpaceToDepth: channels traded for rows and columns."""
     count, channels, height, width = call.shape()
     side = call.attributes["blocksize"]
     if call.node.op_type == "DepthToSpace":
