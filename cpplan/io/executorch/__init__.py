@@ -1,9 +1,9 @@
-"""ExecuTorch: memory plans by cpplan for its programs, and its own plans as rivals.
+"""ExecuTorch: memory plans of cpplan for its programs, and its own plans for comparison.
 
-The other modules of this package import ``executorch`` when they are imported; this one only when a
-function is called. See :func:`algorithm` for the layout alone, :func:`planning_pass` for the order
-of the operators and for in-place results as well, :func:`fold_constants` for tensors that need not
-be in the arena at all, :func:`read_program` for the plan of an existing program, and
+The other modules of this package import ``executorch`` when they are imported; this module only
+when a function is called. See :func:`algorithm` for the layout alone, :func:`planning_pass` for the
+order of the operators and in-place results as well, :func:`fold_constants` for tensors that need
+not be in the arena, :func:`read_program` for the plan of an existing program, and
 :func:`verify_program` to check one.
 """
 
@@ -36,10 +36,10 @@ def algorithm(
 ) -> Algorithm:
     """A memory planning algorithm for ExecuTorch's ``MemoryPlanningPass``.
 
-    It places tensors by their lifetimes, those with a ``storage_base`` within it, and the memory of
-    control-flow submodules as one block for as long as it is needed. Mutable buffers that a program
-    returns lie in these buffers. Every layout is checked twice in O(n log n): the plan by
-    :func:`cpplan.verify`, and the specs that it was written to.
+    It places tensors by their lifetimes, a tensor with a ``storage_base`` within that base, and the
+    memory of control-flow submodules as one block for as long as it is needed. If a program returns
+    a mutable buffer, the result lies in the buffer. Every layout is checked twice in O(n log n):
+    the plan by :func:`cpplan.verify`, then the specs to which it was written.
 
     Parameters
     ----------
@@ -47,31 +47,32 @@ def algorithm(
         Seconds for each graph module; an easy one takes milliseconds.
     capacities
         Memory id -> bytes that it has (``262144`` or ``"256 KiB"``). Tensors lie in the memory that
-        their spec asks for, 1 if it asks for none.
+        their spec asks for, by default in memory 1.
     memory_map
-        Instead of capacities: ExecuTorch's ``TargetMemoryMap``. Tensors whose spec asks for no
-        memory may lie in any of its banks; the first ones are filled first, as ``banked_greedy``
-        does. Specs that ask for one keep it. Needs ``executorch.exir.banked_memory_planning``.
+        ExecuTorch's ``TargetMemoryMap``, instead of capacities. Tensors whose spec asks for no
+        memory may lie in any of its banks; the first banks are filled first, as in
+        ``banked_greedy``. Other tensors lie in the memory that their spec asks for. Needs
+        ``executorch.exir.banked_memory_planning``.
     executorch_verifier
-        Whether ExecuTorch's ``Verifier`` checks the layout too: by pairs, minutes for thousands of
-        tensors.
+        True if ExecuTorch's ``Verifier`` checks the layout too; it compares all pairs, which takes
+        minutes for thousands of tensors.
     options
-        For :func:`cpplan.solve`: ``workers``, ``seed``, ``deterministic``, ….
+        Options of :func:`cpplan.solve`: ``workers``, ``seed``, ``deterministic``, ….
 
     Raises
     ------
     MissingExtraError
         If the package ``executorch`` is missing.
     InputError
-        When it is called: if a spec contradicts itself.
+        When the algorithm is called: if a spec contradicts itself.
     InfeasibleError
-        When it is called: if no layout within the capacities was found.
+        When the algorithm is called: if no layout within the capacities was found.
 
     Notes
     -----
     Results that depend on constants alone (the transposed weights of linear layers) are copied into
-    the arena at each run unless :func:`fold_constants` has computed them before; where there are
-    some, a warning is logged.
+    the arena in each run unless :func:`fold_constants` has computed them before; if there are any,
+    a warning is logged.
 
     Examples
     --------
@@ -103,21 +104,21 @@ def planning_pass(
 ) -> PlanningPass:
     """A ``MemoryPlanningPass`` that moves the nodes and shares storage before it plans memory.
 
-    Results that a kernel may write over an argument get that argument's spec as ``storage_base``,
-    ExecuTorch's own field for it; which kernels may, :mod:`cpplan.io.executorch.in_place` says.
-    Nothing is written over inputs, mutable buffers or constants. Submodules of control flow, and a
-    module with control flow in it, keep their order.
+    If a kernel may write a result over an argument (see :mod:`cpplan.io.executorch.in_place`), the
+    result gets the argument's spec as its ``storage_base``, ExecuTorch's own field for this. No
+    result is written over inputs, mutable buffers or constants. Submodules of control flow, and a
+    module with control flow, keep their order.
 
     Parameters
     ----------
     time_limit
-        Seconds for the order of each method, and as many for its layout.
+        Seconds for the order of each method, and the same again for its layout.
     order
-        ``"search"``, or ``"given"`` to keep it.
+        ``"search"`` to search the order, or ``"given"`` to keep it.
     in_place
         True if results may be written over arguments.
     capacities, memory_map, executorch_verifier, options
-        As for :func:`algorithm`.
+        As in :func:`algorithm`.
     passing
         Options of ``MemoryPlanningPass``: ``alloc_graph_input``, ``alignment``, ….
 
@@ -157,22 +158,22 @@ def planning_pass(
 
 
 def fold_constants(edge: EdgeProgramManager) -> EdgeProgramManager:
-    """The program with everything that depends on its weights alone computed already.
+    """The program with all results that depend only on its weights computed in advance.
 
     ``to_edge`` writes a linear layer as a product with the transposed weights, and ExecuTorch
-    transposes them into the arena at each run: more bytes than all activations of many models.
-    Calls ExecuTorch's ``constant_prop_pass``, which leaves submodules of control flow and
-    quantization alone; the program that is given stays as it is.
+    transposes them into the arena in each run: in many models these take more bytes than all
+    activations. This function calls ExecuTorch's ``constant_prop_pass``, which skips submodules of
+    control flow and quantization; the given program is not changed.
 
     Parameters
     ----------
     edge
-        As ``to_edge`` or ``to_edge_transform_and_lower`` made it.
+        Program made by ``to_edge`` or ``to_edge_transform_and_lower``.
 
     Raises
     ------
     InputError
-        If it is something else.
+        If it is not such a program.
     MissingExtraError
         If the package ``executorch`` is missing.
 
@@ -202,26 +203,26 @@ def read_program(
 ) -> Problem:
     """The packing problem of a program, with the plan that it carries as an answer.
 
-    For :func:`cpplan.compare`. The interval first fit that is proposed for ExecuTorch is the
-    heuristic ``first_fit_by_size`` there.
+    It is meant for :func:`cpplan.compare`, in which the interval first fit proposed for ExecuTorch
+    is the heuristic ``first_fit_by_size``.
 
     Parameters
     ----------
     program
-        As ``to_executorch`` made it.
+        Program made by ``to_executorch``.
     method
         Name of one of its methods.
     memory_map
-        A ``TargetMemoryMap`` whose banks are pools: a tensor in one of them may go to any. Pass
-        ``objective="preference"`` to ``solve`` and ``compare`` to fill the first ones first.
+        A ``TargetMemoryMap`` whose banks become pools: a tensor in one bank may go to any bank.
+        Pass ``objective="preference"`` to ``solve`` and ``compare`` to fill the first banks first.
     rivals
-        True to add the layout of ExecuTorch's ``greedy``, or ``banked_greedy`` with a memory map,
-        as an answer. One that finds no room is left out.
+        True to add the layout of ExecuTorch's ``greedy``, or of ``banked_greedy`` with a memory
+        map, as an answer, if it finds room.
 
     Raises
     ------
     InputError
-        If there is no such method.
+        If the program has no such method.
     MissingExtraError
         If the package ``executorch`` is missing.
 
@@ -242,23 +243,24 @@ def read_program(
 
 
 def verify_program(program: ExecutorchProgramManager, *, executorch_verifier: bool = False) -> None:
-    """Check the memory plan of every method of a program, whichever planner made it.
+    """Check the memory plan of every method of a program, made by any planner.
 
-    The nodes are replayed in their order: each must find the bytes that it reads as they were
-    written, also if tensors share a storage on purpose, which ExecuTorch's ``Verifier`` skips.
+    The nodes are replayed in their order: each must find the bytes that it reads unchanged since
+    they were written. This includes tensors that share a storage on purpose, which ExecuTorch's
+    ``Verifier`` skips.
 
     Parameters
     ----------
     program
-        As ``to_executorch`` made it.
+        Program made by ``to_executorch``.
     executorch_verifier
         True to call ExecuTorch's ``Verifier`` too.
 
     Raises
     ------
     VerificationError
-        If two tensors share bytes while both are needed, one leaves its memory, or a node reads
-        what another has written over; names them.
+        If two tensors share bytes while both are needed, a tensor exceeds its memory, or a node
+        reads bytes that another node has overwritten; names them.
     MissingExtraError
         If the package ``executorch`` is missing.
 

@@ -21,12 +21,12 @@ from cpplan.model.problem import Problem
 
 
 def pools_of(memory_map: TargetMemoryMap, padding: int = 0) -> dict[int, Pool]:
-    """Memory id -> pool of each bank, the preferred one first; ``padding`` bytes hold no tensor.
+    """Memory id -> pool of each bank, in order of preference; ``padding`` bytes hold no tensor.
 
     Raises
     ------
     InputError
-        If it is no memory map.
+        If it is not a memory map.
     """
     if not isinstance(memory_map, TargetMemoryMap):
         raise InputError(
@@ -55,7 +55,7 @@ class _Buffer:
     def __post_init__(self) -> None:
         self.allocated_memory = self.size
 
-    # They keep specs in dictionaries.
+    # The planners use specs as keys of dictionaries.
     __hash__ = object.__hash__
 
     @property
@@ -74,16 +74,18 @@ def rivals_of(
 ) -> list[Answer]:
     """Layouts of a problem's buffers by ExecuTorch's own planners.
 
-    That of ``greedy`` without a memory map, and else of ``banked_greedy``, if it finds room.
+    Without a memory map, the layout of ``greedy``; with one, of ``banked_greedy``, if it finds
+    room.
 
     Parameters
     ----------
     problem
-        Its buffers.
+        The buffers to place.
     memories
-        Row -> ids of the memories it may lie in.
+        Row -> ids of the memories that the buffer may lie in.
     reserved
-        Names of the rows that stand for submodules: they lie at byte 0, and nothing else there.
+        Names of the rows that stand for submodules: they lie at byte 0, apart from all other
+        buffers.
     memory_map
         The banks, if any.
     """

@@ -1,4 +1,4 @@
-"""Results that depend on constants alone: found in a module, and computed beforehand."""
+"""Results that depend on constants alone: how to find them and compute them beforehand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fold(edge: EdgeProgramManager) -> EdgeProgramManager:
             f"expected the EdgeProgramManager that to_edge makes, not a {type(edge).__name__}"
         )
     programs = {
-        # The pass writes to the program that it is given.
+        # The pass changes the program that it is given.
         name: constant_prop_pass(copy.deepcopy(edge.exported_program(name)), _skip_dim_order=False)
         for name in sorted(edge.methods)
     }
@@ -30,7 +30,7 @@ def fold(edge: EdgeProgramManager) -> EdgeProgramManager:
 
 
 def constant_results(module: GraphModule) -> list[Node]:
-    """Nodes that compute the same in every run, from constants, into planned memory."""
+    """Nodes that compute the same result in every run, from constants, into planned memory."""
     constant: set[Node] = set()
     found = []
     for node in module.graph.nodes:

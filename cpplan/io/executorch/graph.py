@@ -1,8 +1,8 @@
 """A graph module before memory planning, as a cpplan graph: for its order and for sharing.
 
-The module is in the form in which memory planning gets it: results are written to arguments
-(``out=``) that nodes of their own reserve. These nodes, and those that pick a part of a result or
-give it another shape, compute nothing: they go with the node that they belong to.
+The module has the form that memory planning receives: results are written to arguments (``out=``)
+that separate nodes reserve. These nodes, and nodes that pick a part of a result or change its
+shape, compute no bytes: they move along with the node that they belong to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cpplan.model.tensor import Tensor
 
 @dataclass
 class Translation:
-    """The graph, and what its ops and tensors stand for."""
+    """The graph, with the nodes and specs that its ops and tensors stand for."""
 
     graph: Graph
     nodes: dict[str, Node]
@@ -49,8 +49,8 @@ def translate(
 ) -> Translation:
     """The module's planned tensors, and its nodes that compute, as a graph.
 
-    Mutable buffers are constants to be kept: they hold bytes throughout. Results that no op writes
-    have bytes while the module returns only.
+    Mutable buffers become constants that are kept: they hold bytes throughout. Results that no op
+    writes hold bytes only while the module returns.
     """
     names = name_specs(module)
     buffers = mutable_buffers(module, signature)
@@ -123,7 +123,7 @@ def _computes(node: Node) -> bool:
 
 
 def _may_lie_over(result: TensorSpec, source: TensorSpec, inputs: Collection[TensorSpec]) -> bool:
-    """Not over an input, which may serve the next run too, nor where a spec says otherwise."""
+    """True if a result may lie over a source: not an input, and not if a spec forbids it."""
     free = result.storage_base is None and result.mem_id == source.mem_id
     return free and source not in inputs and result.allocated_memory == source.allocated_memory
 
@@ -135,7 +135,7 @@ def _reads(node: Node) -> Iterator[TensorSpec]:
 
 
 def _needs(node: Node) -> Iterator[str]:
-    """The ops that a node takes something of: results, in whatever form, and sizes."""
+    """Names of the ops whose results a node uses: whole, in part, in another shape, or as sizes."""
     for given in node.all_input_nodes:
         if _computes(given):
             yield given.name
@@ -144,7 +144,7 @@ def _needs(node: Node) -> Iterator[str]:
 
 
 def _keep_writes_in_order(nodes: Sequence[Node]) -> dict[Node, list[str]]:
-    """Nodes that a node waits for because it accesses a storage that is written again."""
+    """Node -> names of nodes that it waits for, since it accesses a storage written again."""
     waits: dict[Node, list[str]] = {node: [] for node in nodes}
     accessed: dict[TensorSpec, list[Node]] = {}
     writers: dict[TensorSpec, Node] = {}

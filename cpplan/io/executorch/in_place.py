@@ -1,16 +1,16 @@
 """In-place pairs of ExecuTorch's kernels: results that may be written over an argument.
 
 These are the kernels of the portable and optimized libraries that compute element ``k`` of the
-result from element ``k`` of an argument of the same shape, and read it before they write it. A
-kernel only sees two tensors with one address, so this depends on how it is written; a test runs
-each of them that way (``tests/io/executorch``). Kernels that read an argument more than once
-(softmax, layer norm) are left out, and so is a copy to itself (``clone``), which would call
-``memcpy`` on one and the same block, undefined in C. The operators are not replaced by their
-in-place forms (``aten::sigmoid_``), as ``reinplace_pass`` of ExecuTorch would do: the runtime of
-version 1.5.1 has no kernels for them.
+result from element ``k`` of an argument of the same shape, and read that element before they write.
+The kernel gets two tensors with the same address, so this depends on its implementation; a test
+runs each of them that way (``tests/io/executorch``). Kernels that read an argument more than once
+(softmax, layer norm) are left out, and so is ``clone``, which would call ``memcpy`` with equal
+source and target, undefined in C. The operators are not replaced by their in-place forms
+(``aten::sigmoid_``), as ``reinplace_pass`` of ExecuTorch would do: the runtime of version 1.5.1 has
+no kernels for them.
 
-Arguments of a concatenation are not placed within its result: a ``storage_base`` holds all bytes of
-the base for as long as any part of it is in use, which costs more than it saves.
+Arguments of a concatenation are not placed within its result: ``storage_base`` keeps all bytes of
+the base live as long as any part is in use, which costs more bytes than it saves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ELEMENTWISE = frozenset(
         "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
     }
 )  # fmt: skip
-# Of its results only the first: the others are empty.
+# Kinds of which only the first result counts: the others are empty.
 BATCH_NORM = "_native_batch_norm_legit_no_training"
 
 
@@ -46,8 +46,8 @@ def kind_of(node: Node) -> str:
 def in_place_pairs(node: Node) -> Iterator[tuple[TensorSpec, TensorSpec]]:
     """``(result, argument)`` pairs of storages; the result may be written over the argument.
 
-    The argument has the result's shape, element type and dimension order, and so has everything
-    else that the kernel reads of its storage.
+    The argument has the result's shape, element type and dimension order, and so has every other
+    tensor of its storage that the kernel reads.
     """
     kind, written = kind_of(node), get_node_tensor_specs(node)
     if not isinstance(node.target, torch._ops.OpOverload) or not written:

@@ -23,8 +23,8 @@ from cpplan.solving.pipeline import solve
 class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has no types here
     """See :func:`cpplan.io.executorch.planning_pass`.
 
-    ``arrangements`` are the plans that order and sharing were taken from, one for every method; the
-    layouts are in ``memory_planning_algo.plans``.
+    ``arrangements`` has the plans from which order and sharing were taken, one for every method;
+    ``memory_planning_algo.plans`` has the layouts.
     """
 
     def __init__(
@@ -46,19 +46,20 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
     def run(
         self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None
     ) -> PassResult:
-        """Arrange the module, plan its memory as the base class does, and check what it reads."""
+        """Arrange the module, plan its memory as the base class does, and check its reads."""
         self.signature = graph_signature
         result = super().run(graph_module, graph_signature)
         check_values(graph_module, type(graph_module).__name__)
         return result
 
     def _set_alloc_node_spec(self, graph_module: GraphModule) -> None:
-        # From here on every node has its spec, and no lifetime is counted yet.
+        # At this point every node has its spec, and no lifetime is counted yet.
         super()._set_alloc_node_spec(graph_module)
         self._arrange(graph_module)
 
     def _arrange(self, module: GraphModule) -> None:
-        # The bytes of a submodule are known only after it is planned, which is later.
+        # A module with submodules keeps its order: their bytes are known only after they are
+        # planned.
         order = "given" if find_control_flow(module) else self.order
         if order == "given" and not self.in_place:
             return
@@ -68,7 +69,7 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
                 self.signature,
                 ignore_graph_input=not self.alloc_graph_input,
                 ignore_graph_output=not self.alloc_graph_output,
-                # Shared ones are planned for all methods together, in a memory of their own.
+                # Shared buffers are planned for all methods together, in a memory of their own.
                 ignore_mutable_buffers=not self.alloc_mutable_buffers or self.share_mutable_buffers,
                 do_assertion=False,
             )
@@ -97,14 +98,14 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
 def reorder(module: GraphModule, translation: Translation, order: Sequence[str]) -> None:
     """Move the nodes of a module into an order of its ops.
 
-    Nodes that compute nothing (those that reserve a result, pick a part of one or view it) are put
-    directly before the first op that takes them, after everything that they take themselves: a
-    view may take its size from an op that runs long after the one that computed its bytes.
+    Nodes that compute no bytes (they reserve a result, pick a part of it or view it) are put
+    directly before the first op that uses them, after all nodes that they use themselves: a view
+    may take its size from an op that runs long after the op that computed its bytes.
 
     Raises
     ------
     InternalError
-        If the order has an op before one whose result it takes.
+        If the order has an op before another whose result it uses.
     """
     *nodes, end = module.graph.nodes
     placed = {node for node in nodes if node.op != "call_function"}

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class Algorithm:
     """The algorithm that ``MemoryPlanningPass`` calls; see :func:`cpplan.io.executorch.algorithm`.
 
-    ``plans`` are the plans made, one for every memory of every module, submodules first.
+    ``plans`` has the plans made, one for every memory of every module, submodules first.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Algorithm:
         self.memory_map = memory_map
         self.executorch_verifier = executorch_verifier
         self.plans: list[Plan] = []
-        # ExecuTorch names the algorithm in what it logs.
+        # ExecuTorch writes the algorithm's name into its log.
         self.__name__ = "cpplan"
 
     def __call__(
@@ -67,7 +67,7 @@ class Algorithm:
         graph_signature: ExportGraphSignature | None = None,
         extra_padding: int = 0,
     ) -> list[int]:
-        """Place the specs; returns the bytes of every memory, that of the constants first."""
+        """Place the specs; returns the bytes of every memory, the memory of constants first."""
         specs = list(specs)
         align(specs, alignment)
         return_buffers_in_place(graph_module, graph_signature, specs)
@@ -110,7 +110,7 @@ class Algorithm:
             if row < len(layout.storages):
                 for spec, within in layout.storages[row].within.items():
                     spec.mem_id, spec.mem_offset = memory, offset + within
-                    # Only tells apart what may share bytes; here anything may.
+                    # Separates buffers that must not share bytes; here all may.
                     spec.mem_obj_id = None
             else:
                 region, _ = layout.parts[row - len(layout.storages)]
@@ -122,7 +122,7 @@ class Algorithm:
         return sizes if len(sizes) > 1 else [0, 0]
 
     def _places(self, layout: Layout) -> list[tuple[int, int]]:
-        """Memory id and offset of each row: of all together where some may choose."""
+        """Memory id and offset of each row; one problem for all memories if a row has a choice."""
         problem, memories = layout.problem, layout.memories
         if any(len(allowed) > 1 for allowed in problem.candidates.values()):
             plan, offsets = self._solve(problem, self.time_limit, objective="preference")
@@ -158,17 +158,17 @@ def _report_constants(module: GraphModule) -> None:
         )
 
 
-# A plan is worth waiting for, however late it is.
+# Least time limit of a plan, seconds: a late plan is better than none.
 _SHORTEST = 0.001
 
 
 def _reserved(
     module: GraphModule, names: Mapping[TensorSpec, str]
 ) -> tuple[list[Region], dict[tuple[int, int], int]]:
-    """Regions of control flow, and the bytes that each needs of each memory.
+    """Regions of control flow, and the bytes that each region needs in each memory.
 
-    ``input_mem_buffer_sizes`` says how much that is of all submodules together; none is left to
-    reserve where it is empty: for a device on which no submodule runs.
+    ``input_mem_buffer_sizes`` has the sum over all submodules; if it is empty, no bytes are
+    reserved: no submodule runs on this device.
     """
     sizes = getattr(module, "input_mem_buffer_sizes", None) or []
     if not any(sizes):

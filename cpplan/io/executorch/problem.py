@@ -22,9 +22,9 @@ from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.verification.verifier import check_offsets
 
-# Who planned a program is not written in it.
+# Name of the answer: a program does not tell its planner.
 PLANNER = "executorch"
-# Bytes at the end of a memory that hold no tensor, in modules with this delegate.
+# Bytes at the end of a memory that hold no tensor, in modules with the XNNPACK delegate.
 XNNPACK_PADDING = 64
 
 
@@ -32,7 +32,7 @@ XNNPACK_PADDING = 64
 class Layout:
     """A problem, with the storage or region of each row and the memory id of each pool.
 
-    Rows are the storages, then the parts of regions: (region, memory id).
+    The rows are the storages, then the parts of regions: (region, memory id).
     """
 
     problem: Problem
@@ -60,9 +60,9 @@ def layout_of(
 ) -> Layout:
     """The problem of placing storages, and regions that need ``parts[k, memory]`` bytes each.
 
-    ``alignment`` is that of regions, and of storages if given; ``least`` is how many memories there
-    are at least, besides that of the constants. ``free`` storages may lie in any of the ``banks``,
-    the first of which is the best.
+    ``alignment`` is the alignment of regions and, if given, of storages; ``least`` is the least
+    number of memories, without the memory of constants. ``free`` storages may lie in any of the
+    ``banks``, which are in order of preference.
     """
     rows = [(s.name, *s.lifespan, s.size, alignment or int(s.root.alignment)) for s in storages]
     listed = [(regions[number], memory) for number, memory in parts]
@@ -103,8 +103,8 @@ def read_module(
 ) -> Problem:
     """The packing problem of a planned module, with its plan as an answer.
 
-    With a memory map, a tensor in one of its banks may go to any. With ``rivals``, the layouts of
-    ExecuTorch's own planners are answers too.
+    With a memory map, a tensor in one of its banks may go to any bank. With ``rivals``, the layouts
+    of ExecuTorch's own planners are answers too.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def read_places(
     banks: Mapping[int, Pool] | None = None,
     free: Collection[Storage] = (),
 ) -> tuple[Layout, Answer]:
-    """The problem of storages and regions that have places, and these as an answer to it."""
+    """The problem of storages and regions that have places, with these places as an answer."""
     extents = {
         (number, memory): extent
         for number, region in enumerate(regions)
@@ -165,10 +165,10 @@ def read_places(
 def check_module(module: GraphModule, name: str, sizes: Sequence[int] | None = None) -> None:
     """Check a planned module: the places of its specs, and the bytes that its nodes read.
 
-    No two buffers share a byte at a step, each lies aligned within its memory, what has a
-    ``storage_base`` lies where that says, and no node reads bytes that another has written over.
-    The same holds within submodules of control flow. ``sizes`` are those of the memories; the
-    module's own if left out.
+    No two buffers share a byte at a step, each lies aligned within its memory, a tensor with a
+    ``storage_base`` lies at its place in that, and no node reads bytes that another has
+    overwritten. The same must hold within submodules of control flow. ``sizes`` are the sizes of
+    the memories; by default the module's own.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def parse_capacities(capacities: Mapping[int, int | str], padding: int) -> dict[
     Raises
     ------
     InputError
-        If a memory id is none, or the capacity no number of bytes.
+        If a memory id is not valid, or a capacity is not a number of bytes.
     """
     for memory in capacities:
         if not isinstance(memory, int) or isinstance(memory, bool) or memory < 1:

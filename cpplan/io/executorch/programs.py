@@ -17,7 +17,7 @@ def module_of(program: ExecutorchProgramManager, method: str) -> GraphModule:
     Raises
     ------
     InputError
-        If there is none of that name; lists those there are, or says what was expected.
+        If there is no method of this name; lists the methods, or names what was expected.
     """
     if not isinstance(program, ExecutorchProgramManager):
         raise InputError(

@@ -1,9 +1,9 @@
 """Regions of control flow: the bytes of the branches of a ``cond`` and the bodies of loops.
 
-ExecuTorch plans each such submodule first, from byte 0 of each memory on. Here the bytes of a
-control-flow node's submodules together are one more buffer of the node's module: a region, live
-from the node on as long as its results are, since the results of a ``cond`` are not copied out of
-the branch that computed them. When a region is placed, its tensors move with it.
+ExecuTorch plans each such submodule first, from byte 0 of each memory on. Here all bytes of a
+control-flow node's submodules are one more buffer of the node's module: a region, live from the
+node on as long as the node's results, since the results of a ``cond`` are not copied out of the
+branch that computed them. When a region is placed, its tensors move with it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Region:
     upper: int
 
     def specs(self) -> Iterator[TensorSpec]:
-        """Every planned spec in it, once."""
+        """Every planned spec in the region, once."""
         found = (spec for module in self.modules for spec in _planned_within(module))
         return iter(dict.fromkeys(found))
 
     def extents(self) -> dict[int, tuple[int, int]]:
-        """Memory id -> the bytes ``[begin, end)`` that its tensors lie in."""
+        """Memory id -> the bytes ``[begin, end)`` of the region's tensors."""
         extents: dict[int, tuple[int, int]] = {}
         for spec in self.specs():
             memory_id = spec.mem_id or FIRST_MEMORY
@@ -58,7 +58,7 @@ class Region:
         return extents
 
     def needs(self) -> dict[int, int]:
-        """Memory id -> bytes from 0 on that its submodules were planned to need, with padding."""
+        """Memory id -> bytes from 0 on that the submodules' plans need, with padding."""
         sizes: dict[int, int] = {}
         for module in self.modules:
             for memory_id, size in enumerate(module.meta["non_const_buffer_sizes"]):
@@ -67,7 +67,7 @@ class Region:
         return sizes
 
     def move(self, distance: Mapping[int, int]) -> None:
-        """Move its tensors by ``distance`` bytes in each memory."""
+        """Move the region's tensors by ``distance`` bytes in each memory."""
         for spec in self.specs():
             spec.mem_offset += distance.get(spec.mem_id or FIRST_MEMORY, 0)
 
@@ -96,8 +96,8 @@ def find_regions(module: GraphModule) -> list[Region]:
 
 
 def find_control_flow(module: GraphModule) -> list[tuple[int, Node]]:
-    """A module's own control-flow nodes, and their places in its order."""
-    # Calls that free are inserted after lifetimes were counted.
+    """A module's own control-flow nodes, with their steps in its order."""
+    # Nodes that free memory are inserted after lifetimes were counted, so they are no steps.
     counted = (node for node in module.graph.nodes if node.target is not memory.free)
     return [(step, node) for step, node in enumerate(counted) if node.target in _SUBMODULES]
 

@@ -2,7 +2,7 @@
 
 A spec's lifetime names the first and the last node that access it, both included. A spec with a
 ``storage_base`` has no storage of its own: it lies at an offset within another spec, which may lie
-within a third, and so on to the root. Roots are the buffers.
+within a third one, and so on up to the root. Roots are the buffers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from torch.fx import GraphModule, Node
 
 from cpplan.model.errors import InputError
 
-# Memory of a spec that names none; 0 is for constants.
+# Memory id of a spec that names none; 0 is for constants.
 FIRST_MEMORY = 1
 
 
 @dataclass
 class Storage:
-    """One buffer: a root spec, and what lies within it at byte offsets."""
+    """One buffer: a root spec, and the specs within it with their byte offsets."""
 
     name: str
     root: TensorSpec
@@ -57,7 +57,7 @@ def find_storages(specs: Iterable[TensorSpec], names: Mapping[TensorSpec, str]) 
     Raises
     ------
     InputError
-        If a spec is based on one that is not planned, on itself, or leaves its base; names it.
+        If a spec's base is not planned or is the spec itself, or a spec leaves its base; names it.
     """
     planned = list(specs)
     storages = {
@@ -88,12 +88,12 @@ def find_storages(specs: Iterable[TensorSpec], names: Mapping[TensorSpec, str]) 
 
 
 def align(specs: Iterable[TensorSpec], alignment: int) -> None:
-    """Give the specs that alignment, which their sizes are rounded up to.
+    """Set the alignment of the specs, and round their sizes up to it.
 
     Raises
     ------
     InputError
-        If a spec lies in its base at an offset that is no multiple of it.
+        If a spec's offset in its base is not a multiple of the alignment.
     """
     for spec in specs:
         spec.realign(alignment)
@@ -105,9 +105,9 @@ def align(specs: Iterable[TensorSpec], alignment: int) -> None:
 
 
 def name_specs(module: GraphModule) -> dict[TensorSpec, str]:
-    """Names of all specs of a module's nodes: that of the node that computes them.
+    """Spec -> name of the node that computes it, for all specs of a module's nodes.
 
-    Of several results of one node, with ``.0``, ``.1``, … behind.
+    If a node has several results, ``.0``, ``.1``, … are added.
     """
     names: dict[TensorSpec, str] = {}
     computing = [node for node in module.graph.nodes if not is_bookkeeping(node)]
@@ -124,7 +124,7 @@ def is_bookkeeping(node: Node) -> bool:
 
 
 def mutable_buffers(module: GraphModule, signature: ExportGraphSignature | None) -> set[TensorSpec]:
-    """Specs of the buffers that the module writes and that outlive a run; none if unsigned."""
+    """Specs of the buffers that the module writes and that outlive a run, by its signature."""
     return {
         spec
         for node in module.graph.nodes
@@ -136,10 +136,10 @@ def mutable_buffers(module: GraphModule, signature: ExportGraphSignature | None)
 def return_buffers_in_place(
     module: GraphModule, signature: ExportGraphSignature | None, planned: Iterable[TensorSpec]
 ) -> None:
-    """Base the specs by which the module returns mutable buffers on these buffers.
+    """Set the buffers as bases of the specs by which the module returns mutable buffers.
 
-    A module returns the buffers that it wrote, by specs that only its output node has. No kernel
-    writes them and no caller gets them: they need no bytes of their own.
+    A module returns the buffers that it wrote as specs that only its output node has. No kernel
+    writes these specs and no caller gets them: they need no bytes of their own.
     """
     known = set(planned)
     buffers = mutable_buffers(module, signature) & known

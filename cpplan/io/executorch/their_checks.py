@@ -1,7 +1,7 @@
-"""ExecuTorch's own ``Verifier``, called where its passes do not call it.
+"""ExecuTorch's own ``Verifier``, called for layouts that its passes do not check.
 
-``MemoryPlanningPass`` has it check the layouts of the default algorithm only, and those only where
-log messages for debugging are on.
+``MemoryPlanningPass`` calls it only for layouts of the default algorithm, and only if debug
+messages are logged.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def call_verifier(
     *,
     ends: bool,
 ) -> None:
-    """Check that no two planned specs of a module that are alive at once share bytes.
+    """Check that no two planned specs of a module that are live at once share bytes.
 
-    Whether inputs, outputs and mutable buffers are planned is seen from ``planned``. Where the
-    module's specs lie on several devices and those of others are not planned yet, nothing is
-    checked. With ``ends``, also that of inputs and of outputs all or none have a place.
+    ``planned`` tells if inputs, outputs and mutable buffers are planned. If the module's specs lie
+    on several devices, and the specs of other devices are not planned yet, nothing is checked. With
+    ``ends``, also check that either all inputs or none have a place, and the same for outputs.
 
     Raises
     ------
     VerificationError
-        Says what the verifier says.
+        If the verifier refuses the layout; with its message.
     """
     every, planned = set(_specs(module, signature)), set(planned)
     inputs = get_graph_input_tensors(module.graph.nodes, signature)

@@ -1,7 +1,7 @@
-"""Check of a planned module: every node reads the bytes that the node it names has written.
+"""Check of a planned module: every node reads bytes written by the node that it names.
 
-Lifetimes cannot say this of tensors that share a storage on purpose (results written over
-arguments, buffers that are written again), nor of a view. The nodes are replayed in their order;
+Lifetimes cannot prove this for views and for tensors that share a storage on purpose (results
+written over arguments, buffers that are written again). So the nodes are replayed in their order;
 each leaves its number on the bytes of its results.
 """
 
@@ -26,13 +26,13 @@ from cpplan.verification.written_runs import WrittenRuns
 
 
 def check_values(module: GraphModule, name: str) -> None:
-    """Raise if a node of a planned module reads bytes that are no longer those it asks for.
+    """Raise if a node of a planned module reads bytes that another node has overwritten.
 
     Raises
     ------
     VerificationError
-        Names the node that reads, the one whose result it wants and the one whose bytes are there;
-        or a view that does not lie where its base does.
+        Names the reading node, the node whose result it needs and the node whose bytes are there;
+        or a view that does not lie at its base's place.
     """
     replay = _Replay(name)
     regions = {node: region for region in find_regions(module) for node in region.nodes}
@@ -57,9 +57,10 @@ def check_values(module: GraphModule, name: str) -> None:
 
 @dataclass
 class _Replay:
-    """Who has written the bytes of each memory, and what each node's results are.
+    """The last writer of each byte of the memories, and the results of each node.
 
-    ``values`` are (spec, number) of a node's results, the number that of the write they go back to.
+    ``values`` has (spec, number) for each result of a node: the number is that of the write that
+    made its bytes.
     """
 
     name: str
@@ -68,7 +69,7 @@ class _Replay:
     values: dict[Node, list[tuple[TensorSpec, int]]] = field(default_factory=dict)
 
     def put(self, memory_id: int, begin: int, end: int, node: Node) -> int:
-        """Leave a new number on bytes; returns it."""
+        """Write a new number on bytes; returns the number."""
         self.writers.append(node)
         if begin < end:
             self.arenas[memory_id].write(begin, end, len(self.writers) - 1)
@@ -83,7 +84,7 @@ class _Replay:
         ]
 
     def view(self, node: Node) -> None:
-        """Record that a node is the result of another in another shape."""
+        """Record that a node is another node's result in another shape."""
         base, spec = node.args[0], node.meta["spec"]
         self.values[node] = self.values.get(base, [])
         for given, _ in self.values[node]:
@@ -95,13 +96,13 @@ class _Replay:
                 )
 
     def pick(self, node: Node) -> None:
-        """Record that a node is one of the results of another."""
+        """Record that a node is one of another node's results."""
         own = get_node_tensor_specs(node)
         given = self.values.get(node.args[0], [])
         self.values[node] = [(spec, number) for spec, number in given if spec in own]
 
     def read(self, node: Node, given: Node) -> None:
-        """A node reads all results that another has."""
+        """Check a node that reads all results of another node."""
         for spec, number in self.values.get(given, []):
             memory_id, begin, end = _bytes_of(spec)
             if begin == end:
@@ -126,7 +127,7 @@ def _computes(node: Node) -> bool:
 
 
 def _written_without_result(node: Node) -> Iterator[Node]:
-    """Arguments that a kernel writes and does not return, so that later reads get its values."""
+    """Arguments that a kernel writes but does not return: later reads of them get its values."""
     if _is_out_var_node(node):
         return
     target = node.target

@@ -271,7 +271,7 @@ def _check_text(message: Message) -> None:
 
 
 def _drop_weights(graph: onnx.GraphProto) -> None:
-    """Remove the values of large initializers: inference copies the model without need of them."""
+    """Remove the values of large initializers, which inference would copy but does not need."""
     from cpplan.io.onnx.check import DATA
     from cpplan.io.onnx.constants import SMALL
 

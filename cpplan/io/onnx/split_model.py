@@ -231,7 +231,7 @@ class _Writer:
         return self._ops_since(first, () if op.recomputable else (op.name,))
 
     def _ops_since(self, first: int, random: Collection[str] = ()) -> list[str]:
-        """Names of the nodes from one on that do not compute constants; of random ones, too."""
+        """Names of the nodes from ``first`` on, without nodes that compute constants."""
         found = []
         for node in self._nodes[first:]:
             read = set(filter(None, reads_of(node)))

@@ -56,7 +56,7 @@ class Walk:
         known: MutableMapping[str, Known],
         path: tuple[str, ...] = (),
     ) -> None:
-        """Add facts about a graph's tensors; ``known`` has those about its inputs and captures."""
+        """Add facts about a graph's tensors to ``known``, which has its inputs and captures."""
         for tensor in proto.initializer:
             small = math.prod(tensor.dims) <= SMALL and not tensor.external_data
             data = to_numpy(tensor) if small else None

@@ -1,9 +1,9 @@
 """TFLite models: read as graphs, and written with a plan that TFLite Micro follows.
 
-``.tflite`` files are read as they lie, without TensorFlow. The graph is that of the first subgraph,
-the one that TFLite Micro runs; subgraphs that ``IF``, ``WHILE``, ``CALL`` and ``CALL_ONCE`` run are
-bodies of these ops. ``Plan.export`` writes a plan into the file, and
-:func:`~cpplan.io.tflite.carried.read_carried_plan` gets it back.
+``.tflite`` files are read directly, without TensorFlow. The graph is that of the first subgraph,
+which TFLite Micro runs; subgraphs that ``IF``, ``WHILE``, ``CALL`` and ``CALL_ONCE`` run are bodies
+of these ops. ``Plan.export`` writes a plan into the file, and
+:func:`~cpplan.io.tflite.carried.read_carried_plan` reads it again.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ def read_tflite(
     source
         A file, or its bytes.
     dims
-        Extents of the inputs' axes that the file leaves open, by ``input[axis]``. For others the
-        extents that the file stores are taken, as runtimes do; a warning is logged that says so.
+        Extents of the inputs' axes that the file leaves open, by ``input[axis]``. For open axes
+        that are left out, the extents stored in the file are used, as runtimes do; a warning says
+        so.
     name
-        The graph's name; the file's without its suffix if left out.
+        The graph's name; if left out, the file's name without its suffix.
     workspaces
-        Kinds or names of ops whose scratch memory the caller knows. Of other kinds for which it is
-        not known, a warning is logged.
+        Kinds or names of ops whose scratch memory the caller knows. A warning is logged for other
+        ops whose scratch memory is not known.
     kernels
         Kernels whose scratch memory is planned: ``"reference"``, the default, or CMSIS-NN's on a
         processor without extensions (``"cmsis-nn"``), with DSP (``"cmsis-nn-dsp"``) or with Helium
@@ -69,8 +70,9 @@ def read_tflite(
     Raises
     ------
     InputError
-        If the file cannot be read, is no TFLite model or is cut short, an axis has no extent or
-        one only known at run time, or an operator is not supported; names the file and the thing.
+        If the file cannot be read, is not a TFLite model or is cut short, if an axis has no extent
+        or an extent only known at run time, or if an operator is not supported; names the file and
+        the item at fault.
     MissingExtraError
         If the package ``tflite`` is missing, or ``ai-edge-litert`` for ``dims``.
 

@@ -1,14 +1,14 @@
 """Size of the arena that TFLite Micro needs for a planned model, in bytes.
 
-The runtime divides one arena. From its start, the *head* holds tensors and scratch buffers, which a
-plan places. From its end, the *tail* holds persistent data: the runtime's own objects, a record of
-every tensor and operator, data that kernels keep from their preparation, and variables. Between
-them it plans: before the first run, it needs room for a table of all buffers on the head's side.
+The runtime divides one arena. At its start, the *head* holds tensors and scratch buffers, which a
+plan places. At its end, the *tail* holds persistent data: the runtime's own objects, a record of
+every tensor and operator, data that kernels keep from their preparation, and variables. Before the
+first run, the runtime also needs room on the head's side for the tables with which it plans.
 
-The head follows from the plan. The tail is an upper bound, from the sizes of the structures of the
-reference kernels, as 64-bit processors have them (those of 32 bits have less), and so is the room
-to plan. Sizes are those that the recording allocator of October 2026 reports. A kernel that is not
-in the table counts for 256 bytes.
+The head follows from the plan. The tail and the room for planning are upper bounds, from the sizes
+of the reference kernels' structures on 64-bit processors (they are smaller on 32 bits), as the
+recording allocator of October 2026 reports them. A kernel that is not in the table counts as 256
+bytes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _HANDLE, _REQUEST = 8, 24
 _MOST_REQUESTS = 12  # scratch buffers of one kernel
 _ALLOCATION, _PLANNED = 32, 40  # entries of the tables that the runtime plans with
 
-# Bytes that kernels keep, options and data -> kinds. Beside them, for each output channel of
-# quantized convolutions, a multiplier and a shift.
+# Bytes of options and data that kernels keep -> kinds. Quantized convolutions also keep a
+# multiplier and a shift for each output channel.
 _KEPT_BYTES = {
     0: """
         BATCH_TO_SPACE_ND BROADCAST_ARGS BROADCAST_TO CEIL COS DYNAMIC_UPDATE_SLICE EXP
@@ -86,9 +86,10 @@ _KEPT = {kind: size for size, kinds in _KEPT_BYTES.items() for kind in kinds.spl
 _UNKNOWN = 256
 # Axis of the output channels of weights, the second input.
 _CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0}
-# Beside a piece, as a rule: what pads it, puts together what it reads, and takes its result apart.
+# Operators that a piece usually needs beside itself: to pad, to join its operands, and to cut its
+# result.
 _BESIDE_A_PIECE = ("PAD", "CONCATENATION", "SLICE")
-# Tables of exponentials, for elements of 16 bits.
+# Bytes of the tables of exponentials, for elements of 16 bits.
 _TABLES = 2 * 1026 + 2 * 16
 
 
@@ -99,13 +100,14 @@ class MicroArena:
     Attributes
     ----------
     head
-        Tensors and scratch buffers. At most, where the plan leaves tensors to the runtime.
+        Bytes for tensors and scratch buffers; an upper bound if the plan leaves tensors to the
+        runtime.
     tail
-        What lasts, at most.
+        Upper bound on the bytes of persistent data.
     planning
-        Room to plan before the first run, at most; on the head's side.
+        Upper bound on the bytes for planning before the first run, on the head's side.
     unknown
-        Kinds of op of whose kernels nothing is known, and nothing stated.
+        Kinds of op whose scratch memory is neither known nor stated.
 
     Examples
     --------
@@ -152,7 +154,7 @@ def micro_arena(
     Parameters
     ----------
     source, plan, dims
-        As for :func:`~cpplan.io.tflite.write.planned_tflite`.
+        As in :func:`~cpplan.io.tflite.write.planned_tflite`.
     stated
         Kinds or names of ops whose scratch memory the caller stated.
     kernels
@@ -161,7 +163,7 @@ def micro_arena(
     Raises
     ------
     InputError
-        As there: if a TFLite file cannot hold the plan.
+        If a TFLite file cannot hold the plan.
     MissingExtraError
         If the package ``tflite`` is missing.
 
@@ -174,7 +176,7 @@ def micro_arena(
     (31744, 31744)
     """
     if plan.pieces:
-        # The model in pieces has operators of its own, which gather and pad.
+        # A model in pieces has further operators, which gather and pad.
         written = planned_tflite(source, plan, dims)
         carried = read_carried_plan(written).plan
         return micro_arena(written, carried, stated=stated, kernels=kernels)
@@ -206,20 +208,21 @@ def micro_arena(
 
 
 def piece_bytes(source: str | PathLike[str] | bytes, dims: Mapping[str, int] | None = None) -> int:
-    """Bytes of the tail that one more piece of a model's operators takes, at most as a rule.
+    """Bytes of the tail that one more piece of an operator takes: mostly an upper bound.
 
-    The tail's entries for the largest operator that may run in pieces, and for those that pad and
-    gather its operands and take its result apart, each with its tensor; 0 if none may.
+    They are the tail's entries for the largest operator that may run in pieces, and for the
+    operators that pad and gather its operands and cut its result, each with its tensor; 0 if no
+    operator may run in pieces.
 
     Parameters
     ----------
     source, dims
-        As for :func:`micro_arena`.
+        As in :func:`micro_arena`.
 
     Raises
     ------
     InputError
-        If the file is no TFLite model, or not understood.
+        If the file is not a TFLite model, or is not understood.
     MissingExtraError
         If the package ``tflite`` is missing.
 
@@ -244,7 +247,7 @@ def piece_bytes(source: str | PathLike[str] | bytes, dims: Mapping[str, int] | N
 
 
 def _head(plan: Plan, translation: Translation, left: int) -> int:
-    """The peak; where the runtime places tensors, they and the scratch buffers may go on top."""
+    """The peak; if the runtime places tensors, these and scratch buffers may lie above it."""
     head = rounded(plan.peak or 0)
     if not left:
         return head
@@ -258,7 +261,7 @@ def _head(plan: Plan, translation: Translation, left: int) -> int:
 
 
 def _requests(model: TfliteModel, kernels: str) -> int:
-    """Scratch buffers of all operators."""
+    """Number of scratch buffers of all operators."""
     count = 0
     for source in model.subgraphs:
         for operator in source.operators:
@@ -294,7 +297,7 @@ def _quantization(tensor: FileTensor) -> int:
 
 
 def _kept(operator: FileOperator, tensors: tuple[FileTensor, ...]) -> int:
-    """Bytes that a kernel keeps, each piece rounded up."""
+    """Bytes that a kernel keeps, each allocation rounded up."""
     kept = _KEPT.get(operator.kind, _UNKNOWN)
     total = rounded(kept + 16 if kept else 0)
     if operator.custom:
@@ -319,7 +322,7 @@ def _kept(operator: FileOperator, tensors: tuple[FileTensor, ...]) -> int:
 
 
 def _resources(model: TfliteModel) -> dict[tuple[str, str], int]:
-    """Resource variable -> bytes that it holds at most."""
+    """Resource variable -> most bytes that it holds."""
     found: dict[tuple[str, str], int] = {}
     for source in model.subgraphs:
         names = dict(_handles(source))
@@ -341,7 +344,7 @@ def _handles(source: FileSubgraph) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _planning(model: TfliteModel, requests: int) -> int:
-    """Bytes of the tables that the runtime plans with, or that kernels are prepared with."""
+    """Bytes of the tables with which the runtime plans, or with which kernels are prepared."""
     tensors = [tensor for source in model.subgraphs for tensor in source.tensors]
     planned = sum(tensor.in_arena for tensor in tensors) + requests
     asked = _REQUEST * (requests + _MOST_REQUESTS)

@@ -1,8 +1,8 @@
 """Axes of TFLite's operators: the table of rules, and operators as the rules see them.
 
 A piece of a quantized operator computes the same bytes as the whole one: each element of an output
-is computed from the same elements, in the same order. So no operator adds up in parts: it would
-round its sums to the eight bits of its output. Images are ``(batch, rows, columns, channels)``.
+is computed from the same elements, in the same order. No operator adds up in parts: it would round
+its partial sums to the eight bits of its output. Images are ``(batch, rows, columns, channels)``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from cpplan.io.tflite.model import FileOperator, FileTensor, TfliteModel
 from cpplan.model.axes import Axis
 from cpplan.model.tensor import Tensor
 
-# Number and format of the fields of operators' options, as the schema has them.
+# Number and format of the fields of operators' options, as in the schema.
 _OPTIONS: dict[str, dict[str, tuple[int, str]]] = {
     "AVERAGE_POOL_2D": {
         "padding": (0, "<b"),
@@ -121,7 +121,7 @@ def operation_of(
     outputs: Sequence[Tensor | None],
     value: Callable[[int], Array | None],
 ) -> Operation:
-    """An operator as the rules see it; its options by the names of the schema's fields."""
+    """An operator in the form that the rules read; options are named like the schema's fields."""
     table = operator.options
     fields = {} if operator.custom else _OPTIONS.get(operator.kind, {})
     attributes = {
@@ -136,7 +136,7 @@ def operation_of(
 
 
 def constant_value(model: TfliteModel, tensor: FileTensor) -> Array | None:
-    """Values of a constant of whole integers; ``None`` if it is none, or not in the file."""
+    """Values of a constant of integers; ``None`` for other tensors, or if not in the file."""
     if tensor.dtype not in ("int32", "int64") or not tensor.data_bytes:
         return None
     start, count = model.buffer_span(tensor.buffer)
@@ -191,7 +191,7 @@ def _axis(operation: Operation, rank: int) -> int:
 
 
 def slides_of(operation: Operation) -> list[Slide]:
-    """Windows of a convolution or pool along rows and columns, padded as the operator says."""
+    """Windows of a convolution or pool along rows and columns, with the operator's padding."""
     given = operation.attributes
     if "filter_height" in given:
         taps: Sequence[int] = (given["filter_height"], given["filter_width"])
@@ -313,7 +313,7 @@ def _resize(operation: Operation) -> Iterable[Axis]:
 
 
 def _resized(operation: Operation, extent: int, places: int) -> list[tuple[int, int]]:
-    """Positions of the image that each place is made from, by the kernels' own arithmetic."""
+    """Image positions that each output place reads, by the kernels' own arithmetic."""
     corners = operation.attributes["align_corners"] and places > 1
     half = bool(operation.attributes["half_pixel_centers"])
     span, steps = (extent - 1, places - 1) if corners else (extent, places)

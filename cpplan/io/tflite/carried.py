@@ -27,11 +27,11 @@ class CarriedPlan:
     Attributes
     ----------
     graph
-        The model as the plan has it: outputs of reshapes that lie elsewhere than their inputs are
-        copies, no views; tensors that the runtime places have no bytes. It places what kernels ask
-        for themselves, so that the graph is without.
+        The model in the form that the plan fits: outputs of reshapes that do not lie at their
+        inputs' place are copies, not views; tensors that the runtime places have no bytes. Scratch
+        buffers of kernels, which the runtime also places, are left out.
     plan
-        In the file's order.
+        The plan, in the file's order.
     left
         Names of the tensors that the runtime places.
     """
@@ -49,8 +49,8 @@ def read_carried_plan(
 ) -> CarriedPlan:
     """The plan in a TFLite file, not verified yet.
 
-    Outputs at the place of an input that their op may write over, and parts at their place within
-    what they are concatenated to, are taken to share bytes on purpose.
+    If an output lies at an input that its op may write over, or a part lies at its place within the
+    concatenated tensor, they share bytes on purpose.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ def read_carried_plan(
     dims
         Extents of axes that the file leaves open.
     in_place
-        As for :func:`cpplan.load`.
+        As in :func:`cpplan.load`.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no TFLite model or carries no plan.
+        If the file cannot be read, is not a TFLite model or carries no plan.
     VerificationError
-        If the plan has not one offset for every tensor.
+        If the plan does not have one offset for every tensor.
     MissingExtraError
         If the package ``tflite`` is missing.
 
@@ -117,7 +117,7 @@ def _in_arena(graph: Graph, name: str) -> bool:
 
 
 def _without(graph: Graph, left: Mapping[str, None]) -> Graph:
-    """The graph, with no bytes in these tensors."""
+    """The graph with 0 bytes for these tensors."""
 
     def emptied(tensor: Tensor) -> Tensor:
         return replace(tensor, size=0, shape=None) if tensor.name in left else tensor
@@ -171,7 +171,7 @@ def _plan(translation: Translation, offsets: Mapping[TensorKey, int]) -> Plan:
 
 
 def _relations(translation: Translation, offsets: Mapping[TensorKey, int]) -> Iterator[Relation]:
-    """Tensors of one op that share bytes where it lets them."""
+    """Relations of the tensors of one op that share bytes in a way that the op allows."""
     graph, keys = translation.graph, translation.keys
     for op in graph.ops:
         for output, source in op.in_place:

@@ -1,10 +1,10 @@
-"""Memory that CMSIS-NN's kernels ask of TFLite Micro's arena, beside their tensors.
+"""Scratch memory that CMSIS-NN's kernels request from TFLite Micro's arena.
 
-Sizes follow from the kind and the shapes, and from what the processor has: nothing more
-(``cmsis-nn``), the DSP extension (``cmsis-nn-dsp``, Cortex-M4, M7 and M33) or Helium
-(``cmsis-nn-mve``, Cortex-M55 and M85). They are those that the ``…_get_buffer_size`` functions of
-CMSIS-NN name (ARM-software/CMSIS-NN, Apache-2.0, as of 2026), which TFLite Micro's
-``kernels/cmsis_nn`` ask for one by one; other versions may differ.
+Sizes follow from the kind, the shapes and the processor: without extensions (``cmsis-nn``), with
+the DSP extension (``cmsis-nn-dsp``, Cortex-M4, M7 and M33) or with Helium (``cmsis-nn-mve``,
+Cortex-M55 and M85). They are the sizes that the ``…_get_buffer_size`` functions of CMSIS-NN return
+(ARM-software/CMSIS-NN, Apache-2.0, as of 2026); TFLite Micro's ``kernels/cmsis_nn`` request each
+buffer separately. Other versions may differ.
 
 ==========================  ==================================================================
 kind, all of int8           bytes of each buffer; ``taps`` are filter height × width
@@ -23,9 +23,9 @@ kind, all of int8           bytes of each buffer; ``taps`` are filter height × 
                             rows of the output that one row of the input reaches
 ==========================  ==================================================================
 
-Float kernels, and those of kinds that CMSIS-NN does not have, are the reference kernels. Not known
-are ``BATCH_MATMUL``, ``SVDF`` and ``UNIDIRECTIONAL_SEQUENCE_LSTM`` of integers, and layers of int16
-or with weights of 4 bits.
+Float kernels, and kinds that CMSIS-NN does not have, run as reference kernels. The sizes for
+``BATCH_MATMUL``, ``SVDF`` and ``UNIDIRECTIONAL_SEQUENCE_LSTM`` of integers, and for layers of int16
+or with weights of 4 bits, are not known.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ from cpplan.io.tflite.model import FileOperator, FileTensor
 
 SCALAR, DSP, MVE = TARGETS = ("cmsis-nn", "cmsis-nn-dsp", "cmsis-nn-mve")
 
-# Channels that Helium's depthwise kernel takes at once, and rows of columns that are unrolled.
+# Channels that Helium's depthwise kernel handles at once, and rows of unrolled columns.
 _CHANNELS, _ROWS = 124, 4
-# Channels above which a transposed convolution runs as one of reversed weights.
+# Number of channels above which a transposed convolution runs as a convolution with reversed
+# weights.
 _MANY_CHANNELS = 16
 _INTEGERS = ("int8", "int16")
 _UNKNOWN = frozenset({"BATCH_MATMUL", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM"})
 
 
 def has_kernel(operator: FileOperator, tensors: Sequence[FileTensor]) -> bool:
-    """True if CMSIS-NN has a kernel of its own for an operator, which may ask for memory."""
+    """True if CMSIS-NN has a kernel of its own for an operator, which may request memory."""
     data = _data(operator, tensors)
     known = operator.kind in _RULES or operator.kind in _UNKNOWN
     return known and not operator.custom and data is not None and data.dtype in _INTEGERS
@@ -55,7 +56,7 @@ def has_kernel(operator: FileOperator, tensors: Sequence[FileTensor]) -> bool:
 def cmsis_nn_sizes(
     operator: FileOperator, tensors: Sequence[FileTensor], target: str
 ) -> tuple[int, ...] | None:
-    """Bytes of each scratch buffer that a kernel of CMSIS-NN asks for; ``None`` if not known."""
+    """Bytes of each scratch buffer that a kernel of CMSIS-NN requests; ``None`` if not known."""
     data, output = _data(operator, tensors), tensors[operator.outputs[0]]
     weights = None if len(operator.inputs) < 2 else tensors[operator.inputs[1]]
     if data is None or operator.kind in _UNKNOWN:
@@ -71,7 +72,7 @@ def cmsis_nn_sizes(
 
 
 def _data(operator: FileOperator, tensors: Sequence[FileTensor]) -> FileTensor | None:
-    """The tensor that a layer reads, beside its weights."""
+    """The tensor that a layer reads besides its weights."""
     place = 2 if operator.kind == "TRANSPOSE_CONV" else 0
     if not operator.outputs or len(operator.inputs) <= place or operator.inputs[place] < 0:
         return None
@@ -97,7 +98,7 @@ class _Layer:
         return 0 if options is None else options.number(field, kind)
 
     def padding(self, strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
-        """Rows and columns of padding at the start: none but for SAME, which is 0 in files."""
+        """Rows and columns of padding at the start; 0 unless the mode is SAME (0 in files)."""
         if self.option(0, "<b"):
             return [0, 0]
         found = []

@@ -1,9 +1,9 @@
-"""Cost of running a TFLite operator once: its operations on single elements, from shapes alone.
+"""Cost of running a TFLite operator once: its operations on elements, from shapes alone.
 
-A multiply-add is two operations. Convolutions and matrix products count every product, with the
-padding as if it were stored; pools one operation for each place in the window; reductions one for
-each element of the input; softmax five (compare, subtract, exponential, add up, divide). All others
-count one operation for each element of their outputs.
+A multiply-add is two operations. Convolutions and matrix products count every product, including
+products with padding. Pools count one operation for each place in the window, reductions one for
+each element of the input, softmax five for each element (compare, subtract, exponential, add up,
+divide). All other operators count one operation for each element of their outputs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def count_operations(operator: FileOperator, tensors: Sequence[FileTensor]) -> i
 
 
 def _taps(kind: str, operator: FileOperator, shapes: Sequence[tuple[int, ...]]) -> int:
-    """Number of products that are added up for each element of the result, or 0."""
+    """Number of products that are added up for each element of the result; 0 for other kinds."""
     weights = shapes[1] if len(shapes) > 1 else ()
     if kind in ("CONV_2D", "FULLY_CONNECTED"):
         return math.prod(weights[1:])
@@ -48,6 +48,7 @@ def _taps(kind: str, operator: FileOperator, shapes: Sequence[tuple[int, ...]]) 
         transposed = operator.options is not None and operator.options.number(0, "<B")
         return shapes[0][-2 if transposed else -1]
     if kind == "TRANSPOSE_CONV" and len(shapes) > 2 and len(weights) == 4:
-        # Every element of the input meets every tap; strides spread them over the result.
+        # Every element of the input is multiplied by every tap; strides spread the products over
+        # the result.
         return math.prod(weights[1:])
     return 0

@@ -1,9 +1,9 @@
 """Extents of axes that a TFLite file leaves open, as stored in the file or given.
 
 An axis of an input whose extent is only known at run time has the name ``input[axis]``. A file
-stores an extent for it all the same, which runtimes take unless told another; so does this reader.
-If others are given, LiteRT resizes the inputs and computes all other shapes, by the code that runs
-the model.
+nevertheless stores an extent for it, which runtimes use unless another one is set; so does this
+reader. If other extents are given, LiteRT resizes the inputs and computes all other shapes, with
+the code that runs the model.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
 
 
-# Operators whose results have as many rows as there are values of a kind.
+# Operators whose number of result rows depends on values.
 _BY_VALUES = frozenset({"UNIQUE", "WHERE"})
 
 
 def stored_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> dict[str, int]:
-    """Extents that the file stores for open axes of its inputs, of those that ``dims`` leaves out.
+    """Extents that the file stores for the open axes of its inputs that ``dims`` leaves out.
 
-    Empty for axes of which no extent is stored.
+    Axes without a stored extent are not listed.
     """
     tensors = model.subgraphs[0].tensors
     return {
@@ -38,14 +38,14 @@ def stored_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> dict[s
 
 
 def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteModel:
-    """The model with no axis left open: as the file stores it, but for the extents given.
+    """The model without open axes: with the extents given, and otherwise those in the file.
 
     Raises
     ------
     InputError
-        If no extent is stored or given for an open axis, a name is none of an open axis, an extent
-        is no positive integer, the runtime refuses them, or a shape follows from values. Names the
-        axis or tensor.
+        If no extent is stored or given for an open axis, a name belongs to no open axis, an extent
+        is not a positive integer, the runtime refuses the extents, or a shape follows from values.
+        Names the axis or tensor.
     MissingExtraError
         If extents are given, and the package ``ai-edge-litert`` is missing.
     """
@@ -96,7 +96,7 @@ def _open_axes(model: TfliteModel) -> dict[str, tuple[int, int]]:
 
 
 def _as_stored(subgraph: FileSubgraph) -> FileSubgraph:
-    """The subgraph with its stored shapes, where its open axes follow from those of its inputs.
+    """The subgraph with its stored shapes, if its open axes follow from the inputs' axes.
 
     A shape that follows from values is left open.
     """
@@ -119,7 +119,7 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
     try:
         interpreter = Interpreter(
             model_content=data,
-            # Delegates would put ops of their own in the place of the model's.
+            # Delegates would replace the model's ops by their own.
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             experimental_preserve_all_tensors=True,
         )
@@ -133,7 +133,7 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
 
 
 def _has_bytes(interpreter: Interpreter, number: int) -> bool:
-    """True if the runtime knows a tensor's shape before it runs, and so has a place for it."""
+    """True if the runtime knows a tensor's shape before it runs, and so has memory for it."""
     try:
         interpreter.get_tensor(number)
     except ValueError:

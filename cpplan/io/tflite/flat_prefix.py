@@ -1,8 +1,8 @@
-"""A TFLite file with one more buffer, named by its metadata, and all else as it was.
+"""A TFLite file with one more buffer, named by its metadata; the rest is unchanged.
 
-A table of a FlatBuffer can only refer to later positions. So new parts go to the front, with a root
-table of their own that refers to the old parts, and the old file follows byte for byte. No part is
-decoded and encoded again, weights least of all, and fields that this reader does not know are kept.
+A table of a FlatBuffer can only refer to later positions. So new parts go to the front, with a new
+root table that refers to the old parts, and the old file follows byte for byte. No part is decoded
+and encoded again, not even weights, and fields that this reader does not know are kept.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from cpplan.model.errors import InputError
 
 _BUFFERS, _METADATA = 4, 6
 _KNOWN_FIELDS = 10
-# The runtime reads vectors and bytes of buffers in place, aligned as they are within the file.
+# The runtime reads vectors and buffers in place, so alignments within the file must stay.
 _ALIGNMENT = 64
 _BUFFER_ALIGNMENT = 16
 
 
 def prefix_metadata(model: TfliteModel, old: bytes, name: str, payload: bytes) -> bytes:
-    """The file ``old``, laid out as ``model`` is, with metadata ``name`` leading to ``payload``.
+    """The file ``old``, whose layout ``model`` has, with metadata ``name`` for ``payload``.
 
-    Metadata that had this name before has it no more.
+    Older metadata of this name is dropped.
 
     Raises
     ------
     InputError
-        If the file refers to bytes by their place in it, or its root table has unknown fields.
+        If the file refers to bytes by absolute positions, or its root table has unknown fields.
     """
     root = model.root
     if root.field_count > _KNOWN_FIELDS:
@@ -41,7 +41,7 @@ def prefix_metadata(model: TfliteModel, old: bytes, name: str, payload: bytes) -
     ]
     fields = max(root.field_count, _METADATA + 1)
     text = name.encode() + b"\0"
-    # Where everything is: each part leads to later ones only.
+    # Positions of all parts: each part refers to later ones only.
     vtable = 8
     table = _aligned(vtable + 4 + 2 * fields, 4)
     buffers = table + 4 + 4 * fields

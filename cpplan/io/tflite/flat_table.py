@@ -1,10 +1,11 @@
-"""Tables of a FlatBuffer, read where they lie; whatever leads out of the file is refused.
+"""Tables of a FlatBuffer, read in place; references out of the file are refused.
 
-A table starts with the distance back to its vtable, which lists where in the table each field is,
-0 for one left out. Strings, vectors and other tables are elsewhere: the field holds how far ahead
-of itself (https://flatbuffers.dev/internals/). The readers that ``flatc`` generates for Python
-trust these distances: cut short, a file gives them other numbers, not always an error. These here
-check each, and say where a field lies, for whoever writes to it.
+A table starts with the distance back to its vtable, which lists the position of each field in the
+table, 0 for a field left out. Strings, vectors and other tables lie elsewhere: the field holds the
+distance ahead to them (https://flatbuffers.dev/internals/). The readers that ``flatc`` generates
+for Python trust these distances: from a file that is cut short they may read wrong numbers without
+an error. This reader checks each distance, and gives the position of a field for code that writes
+to it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DISTANCE = "<I"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: where it starts, and where its fields do.
+    """One table: its position in the file, and the positions of its fields.
 
     Fields are numbered in the order in which the schema declares them.
 
@@ -95,23 +96,23 @@ class Table:
         return start + 4, count
 
     def numbers(self, field: int, dtype: str) -> npt.NDArray[np.generic]:
-        """A field that is a vector of numbers; of none where it is left out."""
+        """A field that is a vector of numbers; an empty one if left out."""
         kind = np.dtype(dtype).newbyteorder("<")
         start, count = self.vector(field, kind.itemsize) or (0, 0)
         return np.frombuffer(self.data, kind, count, start)
 
     def integers(self, field: int) -> tuple[int, ...]:
-        """A field that is a vector of 32-bit integers; none where it is left out."""
+        """A field that is a vector of 32-bit integers; an empty one if left out."""
         return tuple(self.numbers(field, "i4").tolist())
 
     def tables(self, field: int) -> tuple[Table, ...]:
-        """A field that is a vector of tables; none where it is left out."""
+        """A field that is a vector of tables; an empty one if left out."""
         start, count = self.vector(field, 4) or (0, 0)
         places = range(start, start + 4 * count, 4)
         return tuple(Table(self.data, self._follow(place)) for place in places)
 
     def text(self, field: int) -> str:
-        """A field that is a string; an empty one where it is left out."""
+        """A field that is a string; an empty one if left out."""
         start, count = self.vector(field, 1) or (0, 0)
         try:
             return self.data[start : start + count].decode()
@@ -132,7 +133,7 @@ def read_number(data: bytes, format: str, position: int) -> int:
     Raises
     ------
     InputError
-        If it is not in the file.
+        If the position is not in the file.
 
     Examples
     --------
@@ -149,11 +150,11 @@ def read_number(data: bytes, format: str, position: int) -> int:
 
 
 def read_root(data: bytes) -> Table:
-    """The table that a file holds.
+    """The root table of a file.
 
     Raises
     ------
     InputError
-        If it holds none.
+        If the file has no root table.
     """
     return Table(data, read_number(data, _DISTANCE, 0))

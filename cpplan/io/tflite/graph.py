@@ -1,12 +1,12 @@
-"""The graph of a TFLite model's first subgraph; those that its operators run are bodies of the ops.
+"""The graph of a TFLite model's first subgraph; subgraphs that its operators run are bodies.
 
-Ops have the names of their first outputs, so that they keep them in a file of another order.
-Tensors of the arena start at multiples of 16 bytes, as TFLite Micro's arena does. Variable tensors
-keep their values from run to run: they are in memory of their own, as constants are, and the ops
-that access one keep their order. Elements narrower than a byte take one each, as in TFLite Micro.
-What no operator writes, one reads, and no file holds, is a workspace of that one. So is what its
-kernel asks of the arena for itself (see :mod:`cpplan.io.tflite.scratch`), under the op's name with
-``/scratch`` behind it.
+Ops have the names of their first outputs, so that the names stay the same in a file of another
+order. Tensors of the arena start at multiples of 16 bytes, as in TFLite Micro. Variable tensors
+keep their values from run to run: they have memory of their own, like constants, and the ops that
+access one of them keep their order. Elements narrower than a byte take one byte each, as in TFLite
+Micro. A tensor that no operator writes, that has no values in the file and that one operator reads
+is a workspace of this operator. Scratch memory that a kernel requests (see
+:mod:`cpplan.io.tflite.scratch`) is a workspace too, with the op's name followed by ``/scratch``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cpplan.model.workspaces import scratch_name
 
 _STATE = "state"
 
-# Subgraph and number of a tensor within it.
+# Number of a subgraph, and number of a tensor in it.
 TensorKey = tuple[int, int]
 
 
@@ -49,14 +49,14 @@ class Translation:
     Attributes
     ----------
     graph
-        Of subgraph 0.
+        Graph of subgraph 0.
     keys
-        Tensor -> its subgraph and its number there. No two in the model bear one name. What kernels
-        ask for themselves is no tensor of the file.
+        Tensor -> its subgraph, and its number there. Names are unique in the model. Scratch memory
+        of kernels is not a tensor of the file.
     operators
         Op of the graph -> position of its operator in subgraph 0.
     unknown
-        Op of any subgraph that runs -> its kind, where it is not known what its kernel asks for.
+        Op of any subgraph that runs -> its kind, if its kernel's scratch memory is not known.
     """
 
     graph: Graph
@@ -65,7 +65,7 @@ class Translation:
     unknown: dict[str, str]
 
     def places(self) -> Iterator[tuple[TensorKey, str, int]]:
-        """Tensors that could be in the arena: each with its buffer and the byte offset there."""
+        """Tensors that could be in the arena, each with its buffer and its byte offset there."""
         for prefix, graph in graphs_in(self.graph):
             for tensor in graph.tensors:
                 if tensor.kind != "constant" and tensor.name in self.keys:
@@ -75,8 +75,8 @@ class Translation:
     def untouched(self, model: TfliteModel) -> set[TensorKey]:
         """Tensors of the arena whose bytes no op and no caller reads or writes in a run.
 
-        No operator that runs accesses them, nor the caller; or they number a resource, and its
-        operator keeps the number elsewhere.
+        Neither an operator that runs nor the caller accesses them; or they hold the number of a
+        resource, which its operator keeps elsewhere.
         """
         accessed = {
             self.keys[tensor.name]
@@ -103,7 +103,7 @@ class _Reading:
 
 
 def graphs_in(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
-    """A graph and those in its bodies, each with the prefix of its buffers' names."""
+    """A graph and the graphs of its bodies, each with the prefix of its buffers' names."""
     yield prefix, graph
     for op in graph.ops:
         for number, body in enumerate(op.bodies):
@@ -123,19 +123,19 @@ def translate(
     Parameters
     ----------
     name
-        The graph's.
+        Name of the graph.
     apart
-        Tensors that are no views, although the operators that write them let them be.
+        Tensors that are not views, although their operators allow it.
     scratch
-        With what kernels ask for themselves.
+        True to add the scratch memory of kernels.
     kernels
-        Kernels that ask (:data:`cpplan.io.tflite.scratch.KERNELS`).
+        Kernels whose scratch memory is added (:data:`cpplan.io.tflite.scratch.KERNELS`).
 
     Raises
     ------
     InputError
-        If an extent is only known at run time, an operator is not supported, or a tensor has no
-        bytes; names it.
+        If an extent is only known at run time, an operator is not supported, or a tensor's bytes
+        are not known; names the operator or tensor.
     """
     names = unique_names(model)
     reading = _Reading(frozenset(apart), scratch, kernels, {})
@@ -153,7 +153,7 @@ def _graph(
     reading: _Reading,
     callers: tuple[int, ...],
 ) -> Graph:
-    """The graph of a subgraph that is run by others: its ``callers``, the outermost first."""
+    """The graph of a subgraph; ``callers`` are the subgraphs that run it, the outermost first."""
     if not 0 <= number < len(model.subgraphs):
         raise InputError(f"subgraph {number} does not exist: there are {len(model.subgraphs)}")
     if number in callers:
@@ -277,7 +277,7 @@ class _Subgraph:
         if tensor.dtype in BITS:
             count = math.prod(tensor.shape)
             return count * max(1, BITS[tensor.dtype] // 8)
-        if tensor.dtype == RESOURCE:  # the number of a variable, which its operator keeps
+        if tensor.dtype == RESOURCE:  # the number of a variable, which its operator keeps itself
             return 0
         if self.kinds[number] == "constant":
             return tensor.data_bytes or 0

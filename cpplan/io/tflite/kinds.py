@@ -10,12 +10,12 @@ from cpplan.model.errors import InputError
 
 
 def find_kinds(source: FileSubgraph) -> dict[int, str]:
-    """Kinds of the tensors that the subgraph's operators or its callers access, by tensor.
+    """Tensor -> its kind, for the tensors that a subgraph's operators or its callers access.
 
     Raises
     ------
     InputError
-        If an extent is only known at run time, or a tensor has a value from nowhere.
+        If an extent is only known at run time, or a tensor is read that has no value.
     """
     readers = Counter(k for o in source.operators for k in dict.fromkeys(o.inputs))
     written = {k for o in source.operators for k in o.outputs}

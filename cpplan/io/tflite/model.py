@@ -1,7 +1,7 @@
 """Contents of a TFLite file: its subgraphs, tensors and operators.
 
-Field numbers are those of the schema of TensorFlow Lite, version 3 (``schema.fbs`` in the sources
-of TensorFlow and of LiteRT); the package ``tflite`` has the names of its operators.
+Field numbers follow the schema of TensorFlow Lite, version 3 (``schema.fbs`` in the sources of
+TensorFlow and of LiteRT); the package ``tflite`` has the names of its operators.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cpplan.model.errors import InputError, MissingExtraError, VerificationError
 _IDENTIFIER = b"TFL3"
 _CUSTOM = 32
 RESOURCE = "RESOURCE"
-# Element types by their number; those without bytes of their own are named as the schema does.
+# Element types by number; a type whose elements have no fixed size has the schema's name.
 _DTYPES = (
     "float32", "float16", "int32", "uint8", "int64", "STRING", "bool", "int16", "complex64",
     "int8", "float64", "complex128", "uint64", RESOURCE, "VARIANT", "uint32", "uint16", "int4",
@@ -36,17 +36,18 @@ class FileTensor:
     Attributes
     ----------
     shape, signature
-        Extents, and the same with -1 for those that are only known at run time.
+        Extents; and extents with -1 for axes that are only known at run time.
     dtype
-        As cpplan calls it; ``STRING``, ``RESOURCE`` and ``VARIANT`` have no such name.
+        cpplan's name of the element type, or ``STRING``, ``RESOURCE`` or ``VARIANT``.
     buffer
-        Which of the model's buffers holds its values; 0 for none.
+        Number of the model's buffer with its values; 0 for none.
     data_bytes
-        Of its values in the file; ``None`` if it holds none, and it is no constant.
+        Bytes of its values in the file; ``None`` if the file has none, so that it is not a
+        constant.
     variable
-        True if it keeps its value from run to run.
+        True if the tensor keeps its value from run to run.
     scales, zero_points
-        Of its quantization; empty for none.
+        Scales and zero points of its quantization; empty if it has none.
     """
 
     name: str
@@ -61,15 +62,15 @@ class FileTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements; those narrower than a byte take one each, as in TFLite Micro.
+        """Bytes of its elements; elements narrower than a byte take one each, as in TFLite Micro.
 
-        Types that have no size take four.
+        Elements of types without a size take four bytes.
         """
         return math.prod(self.shape) * max(1, BITS.get(self.dtype, 32) // 8)
 
     @property
     def in_arena(self) -> bool:
-        """True if a runtime has a place for it among the tensors that last no longer than a run."""
+        """True if a runtime places it among the tensors that live no longer than a run."""
         return not self.data_bytes and not self.variable and self.nbytes > 0
 
 
@@ -101,7 +102,7 @@ class FileSubgraph:
 
 @dataclass(frozen=True, slots=True)
 class TfliteModel:
-    """A whole file. ``metadata`` are names, and the numbers of the buffers with what they name."""
+    """A whole file. ``metadata`` has names, each with the number of its buffer."""
 
     data: bytes = field(repr=False)
     root: Table
@@ -120,8 +121,8 @@ def parse_model(source: str | PathLike[str] | bytes) -> TfliteModel:
     Raises
     ------
     InputError
-        If it cannot be read, is no TFLite model, is cut short, or uses an operator that the package
-        ``tflite`` does not know.
+        If the file cannot be read, is not a TFLite model, is cut short, or uses an operator that
+        the package ``tflite`` does not know.
     MissingExtraError
         If that package is missing.
     """
@@ -156,7 +157,7 @@ def naming(source: str | PathLike[str] | bytes) -> Iterator[None]:
 
 def _read(source: str | PathLike[str]) -> bytes:
     path = Path(source)
-    if path.exists() and not path.is_file():  # a pipe would keep us waiting
+    if path.exists() and not path.is_file():  # reading a pipe could wait for ever
         raise InputError("is not a regular file")
     try:
         return path.read_bytes()
@@ -168,16 +169,16 @@ def _read(source: str | PathLike[str]) -> bytes:
 
 def _data_bytes(buffer: Table) -> int | None:
     _, count = buffer.vector(0, 1) or (0, 0)
-    # Beyond 2 GiB, values follow the FlatBuffer, and these fields say where and how many.
+    # In files above 2 GiB, values follow the FlatBuffer; these fields have their place and size.
     outside = buffer.number(2, "<Q") if buffer.number(1, "<Q") > 1 else 0
     return count or outside or None
 
 
 def _kind(code: Table) -> tuple[str, bool]:
-    """Name of the operators of a code, and True if their kernel is not TFLite's own."""
+    """Name of the operators with a code, and True if their kernel is not TFLite's own."""
     from tflite.utils import BUILTIN_OPCODE2NAME
 
-    # Numbers above 126 did not fit into the field that came first.
+    # Numbers above 126 did not fit into the older field.
     number = max(code.number(0, "<b"), code.number(3, "<i"))
     if number == _CUSTOM:
         return code.text(1) or "CUSTOM", True

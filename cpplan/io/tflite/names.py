@@ -1,6 +1,6 @@
 """Names of the tensors and ops of a TFLite model.
 
-Files may give two tensors one name, and operators have no names at all.
+In a file, two tensors may have the same name, and operators have no names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cpplan.io.tflite.model import FileSubgraph, TfliteModel
 
 
 def unique_names(model: TfliteModel) -> list[list[str]]:
-    """Names of the tensors of every subgraph: those in the file, told apart where need be."""
+    """Names of the tensors of every subgraph: as in the file, made unique if necessary."""
     taken: set[str] = set()
     return [
         [
@@ -23,7 +23,7 @@ def unique_names(model: TfliteModel) -> list[list[str]]:
 
 
 def op_names(source: FileSubgraph, names: Sequence[str]) -> list[str]:
-    """Names of a subgraph's ops: of the first tensor each writes, or else of its kind."""
+    """Names of a subgraph's ops: the name of the first tensor written, or else the kind."""
     taken: set[str] = set()
     return [
         free_name(names[o.outputs[0]] if o.outputs and o.outputs[0] >= 0 else o.kind, taken)
@@ -32,7 +32,7 @@ def op_names(source: FileSubgraph, names: Sequence[str]) -> list[str]:
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """The name, or with the first number after it that makes it differ from those taken."""
+    """The name, followed by the first number that makes it unique if it is taken."""
     free, number = name, 1
     while free in taken:
         number += 1

@@ -1,10 +1,10 @@
 """``OfflineMemoryAllocation``: a plan within a TFLite file, as TFLite Micro reads it.
 
-A metadata entry of that name leads to a buffer of 32-bit integers: the version of the format, how
-many subgraphs there are, how many offsets follow, and the offset of every tensor in bytes from the
-start of the arena, subgraph after subgraph. -1 leaves a tensor to the runtime, which places it
-around the others; of constants and variable tensors it asks no offset. The runtime refuses another
-count of offsets and checks nothing else: where buffers overlap, values are lost without a word.
+A metadata entry of this name refers to a buffer of 32-bit integers: the version of the format, the
+number of subgraphs, the number of offsets that follow, and the offset of every tensor in bytes from
+the start of the arena, subgraph after subgraph. -1 leaves a tensor to the runtime, which places it
+around the others; offsets of constants and variable tensors are ignored. The runtime refuses a
+wrong number of offsets and checks nothing else: if buffers overlap, values are lost silently.
 (``tensorflow/lite/micro/docs/memory_management.md`` in the sources of TFLite Micro.)
 """
 
@@ -21,18 +21,18 @@ from cpplan.model.errors import InputError, VerificationError
 
 METADATA = "OfflineMemoryAllocation"
 AT_RUN_TIME = -1
-# Of tensors whose bytes nobody reads or writes. The runtime takes those that no operator accesses
-# to be live all at once, and would put one above another.
+# Offset of tensors whose bytes nobody reads or writes. The runtime would treat tensors that no
+# operator accesses as live at the same time and place them one above another.
 UNTOUCHED = 0
 _HEADER = 3
-# Version 1 is what the runtime's own tests write; it differs in nothing.
+# The runtime's own tests write version 1, which is the same format.
 _VERSIONS = (0, 1)
 
 
 def metadata_buffer(model: TfliteModel) -> int | None:
-    """The number of the buffer that holds a model's plan; of several, the runtime takes the last.
+    """Number of the buffer with a model's plan; of several, the last, as in the runtime.
 
-    ``None`` if there is none.
+    ``None`` if the model carries no plan.
     """
     return next((buffer for name, buffer in reversed(model.metadata) if name == METADATA), None)
 
@@ -43,9 +43,9 @@ def read_offsets(model: TfliteModel) -> dict[TensorKey, int]:
     Raises
     ------
     InputError
-        If the model carries no plan, or one of an unknown version.
+        If the model carries no plan, or a plan of an unknown version.
     VerificationError
-        If there is not one offset for each tensor, or one that is no place.
+        If there is not one offset for each tensor, or an offset is not a valid one.
     """
     number = metadata_buffer(model)
     if number is None:

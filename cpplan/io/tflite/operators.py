@@ -1,9 +1,9 @@
 """Properties of TFLite's operators for planning: views, in-place kernels, state, subgraphs.
 
-``RESHAPE``, ``SQUEEZE`` and ``EXPAND_DIMS`` copy all bytes of their first input in order, or none
-if input and output lie at one address; so the output can be a view of the input. Element-wise
-kernels compute each element of the output from the same element of an input (and others that are
-broadcast to it), so that an output of as many bytes may be written over that input.
+``RESHAPE``, ``SQUEEZE`` and ``EXPAND_DIMS`` copy all bytes of their first input in order, and copy
+nothing if input and output have the same address; so the output can be a view of the input.
+Element-wise kernels compute each element of the output from the same element of an input (and
+others that are broadcast to it), so that an output of as many bytes may be written over that input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_EACH = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# What a run of these changes, another run of them sees.
+# Kinds whose runs change a state that other runs of them read.
 _STATEFUL = frozenset(
     """
     ASSIGN_VARIABLE BERNOULLI CALL_ONCE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_LOOKUP
@@ -39,7 +39,7 @@ _STATEFUL = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# Which fields of an operator's options number the subgraphs it runs, in the order it runs them.
+# Kind -> fields of its options with the numbers of the subgraphs that it runs, in order.
 _SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL": (0,), "CALL_ONCE": (0,)}
 _UNSUPPORTED = frozenset(
     """
@@ -48,7 +48,7 @@ _UNSUPPORTED = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# What vela makes of a model: commands that hold the addresses of all that they read and write.
+# Operator that vela makes of a model: its commands contain the addresses of its tensors.
 _COMPILED = "ethos-u"
 
 
@@ -58,8 +58,8 @@ def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
     Raises
     ------
     InputError
-        If it runs some that cannot be expressed as bodies of an op, or its tensors must stay where
-        they are; names the operator.
+        If it runs subgraphs that cannot be bodies of an op, or its tensors must stay at their
+        addresses; names the operator.
     """
     if operator.custom:
         if operator.kind == _COMPILED:
@@ -77,7 +77,7 @@ def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
 
 
 def reshaped(operator: FileOperator) -> tuple[int, int] | None:
-    """Numbers of the input whose bytes the output has, in the same order, and of that output."""
+    """Numbers of an input and an output with the same bytes in the same order; else ``None``."""
     if operator.custom or operator.kind not in _VIEWS:
         return None
     if (
@@ -90,12 +90,12 @@ def reshaped(operator: FileOperator) -> tuple[int, int] | None:
 
 
 def is_stateful(operator: FileOperator) -> bool:
-    """True if two runs of such operators must keep their order; assumed of custom kernels."""
+    """True if runs of such operators must keep their order; assumed for custom kernels."""
     return operator.custom or operator.kind in _STATEFUL
 
 
 def in_place_inputs(operator: FileOperator, tensors: Sequence[FileTensor]) -> Iterator[int]:
-    """Numbers of the inputs that the operator's one output may be written over."""
+    """Numbers of the inputs that the operator's only output may be written over."""
     count = 0
     if not operator.custom and operator.kind in _OF_FIRST:
         count = 1
@@ -117,10 +117,10 @@ def in_place_inputs(operator: FileOperator, tensors: Sequence[FileTensor]) -> It
 def concatenated(
     operator: FileOperator, tensors: Sequence[FileTensor]
 ) -> Iterator[tuple[int, int]]:
-    """Inputs that a concatenation copies in one piece, and at which element of its output.
+    """Inputs that a concatenation copies in one piece, each with its first element in the output.
 
-    Those before whose axis nothing is longer than one, that are quantized as the output is, and
-    that are concatenated once.
+    There are such inputs only if all axes before the concatenated one have extent 1; they must be
+    quantized like the output, and be concatenated only once.
     """
     if operator.custom or operator.kind != "CONCATENATION" or operator.options is None:
         return

@@ -1,8 +1,8 @@
 """Operators that compute the pieces of a TFLite model's operators, in the making.
 
-An operator of the kind that it is a piece of, with the same weights or a part of them. At true
-borders a convolution is padded as its own padding does, or else by ``PAD``; pools only by their
-own.
+A piece is an operator of the same kind as the whole, with the same weights or a part of them. At
+true borders a convolution is padded by its own padding, or else by ``PAD``; pools only by their own
+padding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cpplan.io.tflite.graph import Translation
 from cpplan.io.tflite.model import FileOperator, TfliteModel
 from cpplan.model.errors import InputError, MissingExtraError
 
-# Kinds whose operators compute a piece as they stand, but for their padding.
+# Kinds whose operators compute a piece unchanged, except for their padding.
 _AS_THEY_ARE = frozenset(
     """
     ABS ADD ADD_N AVERAGE_POOL_2D BATCH_MATMUL CAST CEIL CONCATENATION CONV_2D COS DEPTHWISE_CONV_2D
@@ -35,7 +35,7 @@ _AS_THEY_ARE = frozenset(
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 _POOLS = ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
 _VALID = 1
-# Of operators that take eight bits.
+# Version of operators that take elements of eight bits.
 _VERSION = 2
 
 
@@ -45,7 +45,7 @@ def check_litert(use: str) -> None:
     Raises
     ------
     MissingExtraError
-        If it is.
+        If the package is missing.
     """
     if find_spec("ai_edge_litert") is None:
         raise MissingExtraError("ai-edge-litert", "tflite", use)
@@ -61,20 +61,20 @@ def pack_model(made: Any) -> bytes:
 
 
 class NoOperatorError(InputError):
-    """Raised if no TFLite operator computes a piece."""
+    """Error for a piece that no TFLite operator computes."""
 
 
 class PieceOperators:
-    """Tensors and operators of a model in the making, which begins as a whole model without any.
+    """Tensors and operators of a model in the making: first the whole model, without operators.
 
     Parameters
     ----------
     model
         The whole model, with all extents known.
     translation
-        Of this model.
+        Translation of this model.
     made
-        Parsed from its bytes; the operators of subgraph 0 are replaced.
+        The model parsed from its bytes; the operators of subgraph 0 are replaced.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class PieceOperators:
     made
         The model in the making.
     new, old
-        Operators so far, and those of the whole model.
+        New operators so far, and operators of the whole model.
     number, name
         Tensor of the graph -> its number in subgraph 0, and the other way round.
     """
@@ -109,11 +109,11 @@ class PieceOperators:
         return self._whole.tensor[tensor].shape or ()
 
     def full(self, tensor: str) -> Box:
-        """The whole of a tensor."""
+        """The box of a whole tensor."""
         return tuple((0, extent) for extent in self.shape(tensor))
 
     def tensor(self, like: int, name: str, shape: Sequence[int]) -> int:
-        """A tensor of another shape and name, quantized as the first."""
+        """Number of a new tensor of another shape and name, quantized like tensor ``like``."""
         made = copy.copy(self.main.tensors[like])
         made.name, made.shape = name, np.array(shape, np.int32)
         made.shapeSignature, made.buffer = None, 0
@@ -121,7 +121,7 @@ class PieceOperators:
         return len(self.main.tensors) - 1
 
     def integers(self, values: Any) -> int:
-        """A constant of 32-bit integers."""
+        """Number of a constant of 32-bit integers."""
         array = np.array(values, np.int32)
         key = ("integers", array.shape, array.tobytes())
         if key not in self._constants:
@@ -143,7 +143,7 @@ class PieceOperators:
         return len(self.main.tensors) - 1
 
     def weights(self, tensor: str, box: Box) -> int:
-        """A part of a constant, with the scales of its channels."""
+        """Number of a constant that is a part of another, with the scales of its channels."""
         number = self.number[tensor]
         if box == self.full(tensor):
             return number
@@ -218,14 +218,15 @@ class PieceOperators:
         work
             The piece.
         read
-            Gives the tensor with a part of one that the piece reads.
+            Function that returns the tensor with the part of a tensor that the piece reads.
         result
-            Gives the tensor for what it writes, of this shape and quantized as another.
+            Function that returns the tensor for a result, with this shape and another tensor's
+            quantization.
 
         Raises
         ------
         NoOperatorError
-            If no operator computes it; names the op.
+            If no operator computes the piece; names the op.
         """
         position = self._positions[work.op.name]
         old, source = self.old[position], self._file.subgraphs[0].operators[position]
@@ -292,10 +293,10 @@ class PieceOperators:
         made.inputs[0] = self.run("PAD", [read, self.integers(paddings)], padded, options)
 
     def _paddings(self, source: FileOperator, work: PieceWork) -> list[list[int]]:
-        """Paddings of a piece of a ``PAD``: as much of the whole's as it covers."""
+        """Paddings of a piece of a ``PAD``: the part of the whole padding that the piece covers."""
         held = self._file.subgraphs[0].tensors[source.inputs[1]]
         value = constant_value(self._file, held)
-        assert value is not None  # else the op has no axes
+        assert value is not None  # without a known value the op has no axes
         image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))
         paddings = []
         for axis, ((start, stop), (low, high)) in enumerate(

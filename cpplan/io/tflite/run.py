@@ -1,8 +1,8 @@
 """A TFLite model made ready to run op by op, by LiteRT's reference kernels.
 
-The unplanned run is that of the whole model. An op, and a piece of one, runs as a model of its own
-with the weights that it needs. Reference kernels compute each element of a result in one order, so
-that pieces compute the same bytes as the whole, in floats too.
+The unplanned run is a run of the whole model. An op, or a piece of an op, runs as a model of its
+own with the weights that it needs. Reference kernels compute each element of a result in a fixed
+order, so that pieces compute the same bytes as the whole, also for floats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TfliteRun:
-    """A model with values for everything it starts from, as ``execute`` runs it.
+    """A model with values for its inputs and constants, as ``execute`` runs it.
 
     See :class:`cpplan.verification.execution.ModelRun` and
     :class:`cpplan.io.pieces_run.DividedRun`.
@@ -45,13 +45,13 @@ class TfliteRun:
     dims
         Extents of axes that the file leaves open.
     inputs
-        Values of inputs; the others are random, over the whole range of small integers.
+        Values of inputs; other inputs are random, over the whole range of small integers.
     seed
-        Of random inputs.
+        Seed of random inputs.
     weights
-        ``"model"``: those in the file.
+        ``"model"``: the weights in the file.
     ordered
-        Taken for granted: these kernels always add up in one order.
+        Not needed: these kernels always add up in a fixed order.
     kernels
         Kernels that were planned for, as in :func:`~cpplan.io.tflite.read_tflite`.
 
@@ -123,7 +123,7 @@ class TfliteRun:
         return self._values
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run an op on these inputs; for inputs left out, on the unplanned run's values.
+        """Run an op on these inputs; inputs left out have their values of the unplanned run.
 
         Raises
         ------
@@ -142,16 +142,16 @@ class TfliteRun:
         return dict(zip(op.outputs, results, strict=True))
 
     def output(self, name: str, value: Array) -> Array:
-        """An output as the caller gets it, from its value."""
+        """An output in the form that the caller gets, from its value."""
         return value
 
     def compute_piece(
         self, work: PieceWork, parts: Mapping[str, Array], sums: Mapping[str, Array]
     ) -> Mapping[str, Array]:
-        """Parts of an op's outputs that a piece computes, from those of its inputs.
+        """Parts of an op's outputs that a piece computes from parts of its inputs.
 
-        Where no operator computes the piece, the whole one runs on inputs of zeros around the
-        parts. No TFLite operator adds up in pieces, so that there are no ``sums``.
+        If no operator computes the piece, the whole operator runs on inputs that are zero outside
+        the parts. No TFLite operator adds up in pieces, so ``sums`` is empty.
 
         Raises
         ------
@@ -261,7 +261,7 @@ def _invoke(interpreter: Interpreter) -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Raise an error of input if the runtime raises one of its own."""
+    """Turn the runtime's own errors into an ``InputError``."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

@@ -1,14 +1,15 @@
-"""Memory that TFLite Micro's kernels ask of the arena for themselves, beside their tensors.
+"""Scratch memory that TFLite Micro's kernels request from the arena.
 
-A kernel requests *scratch buffers* while it is prepared, and has them while it runs. Their sizes
-are in no file: those here are the reference kernels' (``tensorflow/lite/micro/kernels`` in the
-sources of TFLite Micro), checked against its recording allocator of October 2026. CMSIS-NN's are in
-:mod:`cpplan.io.tflite.cmsis_nn`, taken where ``kernels`` of ``cpplan.load`` says so. Kernels that
-other vendors optimise ask for other sizes, which the caller states (``workspaces``).
+A kernel requests *scratch buffers* while it is prepared, and uses them while it runs. Model files
+do not have their sizes. The sizes here are those of the reference kernels
+(``tensorflow/lite/micro/kernels`` in the sources of TFLite Micro), checked against the recording
+allocator of October 2026. Sizes for CMSIS-NN are in :mod:`cpplan.io.tflite.cmsis_nn`; ``kernels``
+of ``cpplan.load`` selects them. Kernels of other vendors request other sizes, which the caller
+states (``workspaces``).
 
 The runtime places scratch buffers itself, the largest first, each into the first gap between the
-tensors that live meanwhile. So all those of one op are planned as one block: wherever it lies, they
-find room, for what is placed in the block fills it from its start.
+tensors live at the same time. So all scratch buffers of one op are planned as one block: they
+always fit, since the runtime fills the block from its start.
 
 ==========================  ==================================================================
 kind                        bytes of each buffer
@@ -37,14 +38,14 @@ from cpplan.io.tflite.model import FileOperator, FileTensor
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
 
-# Whose kernels run.
+# Names of the kernels that may run.
 REFERENCE = "reference"
 KERNELS = (REFERENCE, *TARGETS)
 
-# Buffers of the arena start at multiples of this, and their sizes are rounded up to it.
+# Alignment of buffers in the arena, bytes; sizes are rounded up to it.
 ALIGNMENT = 16
 
-# Kinds whose reference kernels ask for nothing.
+# Kinds whose reference kernels request no scratch memory.
 _NONE = frozenset(
     """
     ABS ADD ARG_MAX ARG_MIN ASSIGN_VARIABLE AVERAGE_POOL_2D BATCH_MATMUL BATCH_TO_SPACE_ND
@@ -60,10 +61,10 @@ _NONE = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# And the kinds of TFLite Micro alone, which files hold as custom operators.
+# Such kinds that only TFLite Micro has; files hold them as custom operators.
 _NONE_CUSTOM = frozenset({"CIRCULAR_BUFFER"})
 
-# What the kernels of convolutions and dense layers unpack, into one byte an element.
+# Weights that kernels of convolutions and dense layers unpack into one byte an element.
 _PACKED = "int4"
 _LSTM_CELL = 19
 
@@ -90,7 +91,7 @@ def scratch_bytes(
 def scratch_sizes(
     operator: FileOperator, tensors: Sequence[FileTensor], kernels: str = REFERENCE
 ) -> tuple[int, ...] | None:
-    """Bytes of each scratch buffer that an operator's kernel asks for; ``None`` if not known."""
+    """Bytes of each scratch buffer that an operator's kernel requests; ``None`` if not known."""
     if kernels != REFERENCE and has_kernel(operator, tensors):
         return cmsis_nn_sizes(operator, tensors, kernels)
     if operator.kind in (_NONE_CUSTOM if operator.custom else _NONE):
@@ -106,11 +107,11 @@ def scratch_sizes(
     try:
         return tuple(rule(_Tensors(operator, tensors)))
     except (IndexError, ZeroDivisionError):
-        return None  # and shapes that are not those of the kind
+        return None  # the shapes do not fit the kind
 
 
 def check_kernels(kernels: str) -> None:
-    """Raise unless TFLite Micro's kernels by this name are known.
+    """Raise unless this is a known name of TFLite Micro's kernels.
 
     Examples
     --------
@@ -123,14 +124,14 @@ def check_kernels(kernels: str) -> None:
 
 
 def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | None:
-    """A line that names the kinds of op whose scratch memory is not known; ``None`` for none.
+    """Line that names the kinds of op with unknown scratch memory; ``None`` if all is known.
 
     Parameters
     ----------
     ops
-        Name -> kind of those for which it is not known.
+        Op -> kind, for ops whose scratch memory is not known.
     stated
-        Kinds or names of those for which the caller knows it.
+        Kinds or names of ops whose scratch memory the caller states.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | Non
 
 
 class _Tensors:
-    """An operator's tensors, as the rules ask for them: ``None`` for one that is left out."""
+    """An operator's tensors, by the positions that the rules use."""
 
     def __init__(self, operator: FileOperator, tensors: Sequence[FileTensor]):
         self.inputs = [tensors[k] if k >= 0 else None for k in operator.inputs]
@@ -214,7 +215,7 @@ def _unpacked(of: _Tensors) -> Iterator[int]:
         yield of.elements(1)
 
 
-# Kind -> positions that the rule needs, the output's first, then those of inputs from 1 on.
+# Kind -> positions that its rule needs (0 is the output, inputs count from 1), and the rule.
 _RULES: dict[str, tuple[tuple[int, ...], Callable[[_Tensors], Iterator[int]]]] = {
     "ADD_N": ((), _pointers),
     "CONV_2D": ((1, 2), _unpacked),

@@ -14,14 +14,14 @@ from cpplan.io.tflite.piece_operators import pack_model
 def single_model(
     made: Any, operators: Sequence[Any], inputs: Sequence[int], outputs: Sequence[int]
 ) -> bytes:
-    """The file of a model that runs these operators, and holds the weights of no others.
+    """The file of a model that runs these operators, with only their weights.
 
     Parameters
     ----------
     made
-        The model, as LiteRT's tables have it; it is left as it is.
+        The model in LiteRT's tables; it is not changed.
     operators
-        In their order; they access tensors of subgraph 0.
+        Operators in their order; they access tensors of subgraph 0.
     inputs, outputs
         Numbers of the tensors of subgraph 0 that the new model begins and ends with.
     """

@@ -1,11 +1,10 @@
 """A TFLite model whose operators run in pieces, in the order of a plan.
 
-Each piece is an operator of the kind it is a piece of, with the same weights. Where it reads more
-than one band of a tensor, a ``CONCATENATION`` before it puts them together; where it writes more
-than one, ``SLICE`` after it takes them apart. At true borders a convolution is padded as its own
-padding does, or else by ``PAD``; pools only by their own. An operator that runs again is there
-again. All of this is for TFLite Micro to place: a planner may lay bands within what they are
-concatenated to, so that nothing is copied.
+Each piece is an operator of the same kind as the whole, with the same weights. If it reads several
+bands of a tensor, a ``CONCATENATION`` before it joins them; if it writes several, ``SLICE`` after
+it cuts them out. At true borders a convolution is padded by its own padding, or else by ``PAD``;
+pools only by their own padding. An operator that runs again is listed again. A planner may place
+bands within the tensor that they are concatenated to, so that no bytes are copied.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from cpplan.model.graph import Op
 from cpplan.model.plan import Plan
 from cpplan.verification.pieces import describe_pieces
 
-# TFLite Micro's CONCATENATION takes no more.
+# Most inputs of TFLite Micro's CONCATENATION.
 _MOST_PARTS = 10
 
 
@@ -36,9 +35,9 @@ def split_tflite(model: TfliteModel, translation: Translation, plan: Plan) -> by
     model
         The whole model, with all extents known.
     translation
-        Of this model.
+        Translation of this model.
     plan
-        With cuts of its ops.
+        A plan with cuts of the model's ops.
 
     Raises
     ------
@@ -47,7 +46,7 @@ def split_tflite(model: TfliteModel, translation: Translation, plan: Plan) -> by
     MissingExtraError
         If the package ``ai-edge-litert`` is missing.
     VerificationError
-        If an op cannot be cut so.
+        If an op cannot be cut as the plan says.
     """
     check_litert("writing TFLite models in pieces")
     return _Writer(model, translation, plan).write()
@@ -103,7 +102,7 @@ class _Writer:
         return pack_model(made)
 
     def _join(self, tensor: str, box: Box, output: int | None = None) -> int:
-        """The part of a tensor that bands make up, put together axis by axis."""
+        """The part of a tensor that bands make up, joined axis by axis."""
         like = self._ops.number[tensor]
         found = {
             part: self._at[name]
@@ -135,7 +134,7 @@ class _Writer:
         return number
 
     def _concatenate(self, like: int, numbers: Sequence[int], axis: int, output: int | None) -> int:
-        """Tensors put together along an axis; itself if there is only one."""
+        """Tensors joined along an axis; the tensor itself if there is only one."""
         if len(numbers) == 1:
             return numbers[0]
         if output is None:
@@ -162,7 +161,7 @@ class _Writer:
         return self._ops.slice(number, box, made)
 
     def _result(self, name: str, like: int, shape: Sequence[int]) -> int:
-        """The tensor for a run's result: another one for each run."""
+        """The tensor for a run's result: a new one for each run."""
         if name in self._ops.number and self._ops.number[name] not in self._written:
             made = self._ops.number[name]
         else:

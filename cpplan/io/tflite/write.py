@@ -25,7 +25,7 @@ from cpplan.runtime.atomic import write_bytes
 from cpplan.solving.pipeline import solve
 
 _OPERATORS = 3
-# To place the tensors of a model in pieces.
+# Seconds to place the tensors of a model in pieces.
 _SECONDS = 10
 _SHAPE, _SIGNATURE = 0, 7
 
@@ -42,7 +42,7 @@ def write_tflite(
     Raises
     ------
     InputError
-        As ``planned_tflite``, or if the file cannot be written; names it.
+        As ``planned_tflite``, or if the file cannot be written; names the file.
     """
     write_bytes(path, planned_tflite(source, plan, dims))
 
@@ -52,16 +52,16 @@ def planned_tflite(
 ) -> bytes:
     """The file of a TFLite model with its operators in a plan's order, and the plan's offsets.
 
-    All else is as it was, byte for byte. Any TFLite runtime runs it; TFLite Micro places tensors at
-    the offsets. Tensors that the plan does not place (with ``inputs="outside"``, for example) are
-    left to the runtime.
+    The rest of the file is unchanged, byte for byte. Any TFLite runtime runs it; TFLite Micro
+    places tensors at the offsets. Tensors that the plan does not place (with ``inputs="outside"``,
+    for example) are left to the runtime.
 
     Parameters
     ----------
     source
-        The model planned.
+        The model that was planned.
     plan
-        Of one arena, without ops that run again.
+        A plan for one arena, without ops that run again.
     dims
         Extents of axes that the file leaves open, the same as for the plan; they are then fixed.
 
@@ -95,11 +95,11 @@ def planned_tflite(
 
 
 def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> bytes:
-    """The file of a model in pieces, with offsets for all that it holds.
+    """The file of a model in pieces, with offsets for all of its tensors.
 
-    What gathers, pads and takes apart needs memory, too, which the plan of the pieces does not
-    know. So the model written is planned anew: in its order, with bands within the tensors that
-    they are joined to.
+    The operators that gather, pad and cut need memory that the plan of the pieces does not include.
+    So the written model is planned again: in its order, with bands within the tensors that they are
+    joined to.
     """
     data = split_tflite(model, translation, plan)
     whole = translate(bind_extents(parse_model(data), None), plan.name).graph
@@ -123,8 +123,8 @@ def with_offsets(
     Parameters
     ----------
     order
-        Positions of the operators of subgraph 0, in the order in which they are to run; as they are
-        if left out.
+        Positions of the operators of subgraph 0 in the order in which they are to run; if left out,
+        their order does not change.
     """
     data, payload = bytearray(model.data), pack_offsets(model, offsets)
     if order is not None:
@@ -197,7 +197,7 @@ def plan_offsets(model: TfliteModel, translation: Translation, plan: Plan) -> li
 def _permute(model: TfliteModel, data: bytearray, order: Sequence[int]) -> None:
     """List the operators of subgraph 0 in this order, without moving their tables.
 
-    Each is behind the whole list, so that every place in it can lead there.
+    The tables lie behind the whole list, so that any entry of the list can refer to them.
     """
     table = model.subgraphs[0].table
     start, count = table.vector(_OPERATORS, 4) or (0, 0)
@@ -215,7 +215,7 @@ def _uses(model: TfliteModel, number: int) -> int:
 
 
 def _with_extents(model: TfliteModel) -> bytes:
-    """The file with the extents that the model has now, in place of those it leaves open."""
+    """The file with the model's present extents instead of its open axes."""
     data = bytearray(model.data)
     written: dict[int, int] = {}
     for source in model.subgraphs:
