@@ -3,13 +3,13 @@
 Sets
     V        units, numbered in the order of their first runs: 0, …, n - 1
     t        stages 0, …, n - 1: stage t ends with the first run of unit t; n is the end
-    I, T_i   storages; the units that access i: the first, w_i, begins it, unless i is there from
-             the start
+    I, T_i   storages; the units that access i; the first of them, w_i, begins i, unless i is
+             present from the start
     N_v      the storages that v accesses and does not begin
 
 Parameters (sizes as fractions of the bytes that H leaves above the base)
     s_i      size of storage i
-    x_v      bytes live only while v runs;  in the first stage, those of the entry too
+    x_v      bytes live only while v runs;  in the first stage, with the entry's bytes
     f_v      cost of running v
     H        the limit
 
@@ -21,7 +21,7 @@ Variables
 
 Constraints
     frontier     R_tt = 1;  R_tv = 0 for every v < t that may run only once
-    boundary     S_0i = 1 if i is there from the start;  S_ni = 1 if i is kept, else 0
+    boundary     S_0i = 1 if i is present from the start;  S_ni = 1 if i is kept, else 0
     available    R_tv <= S_ti + R_t,w_i  for i in N_v
     retained     S_t+1,i <= S_ti + R_t,w_i
     hazards      (1 - R_tv) + S_t+1,i + sum of R_tu over u in T_i, u > v  <=  k (1 - D_tiv),
@@ -41,8 +41,8 @@ to be freed; that changes no optimum and is left out.
 
 The model covers these schedules: n stages one after another, the last unit of stage t being the
 first run of the t-th unit, with any of the earlier units before it, *each at most once and in the
-order of first runs*. Nothing runs after the last first run. A schedule that is cheaper because it
-has another order, or runs a unit twice between two first runs, is not covered.
+order of first runs*. No unit runs after the last first run. Schedules that are cheaper because of
+another order, or because a unit runs twice between two first runs, are not covered.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from ortools.linear_solver import pywraplp
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
 
-# Solvers of linear programs stop within this fraction of the optimum.
+# Fraction of the optimum within which solvers of linear programs stop.
 _TOLERANCE = 1e-6
 
 
@@ -76,9 +76,9 @@ def build(
     problem
         At least one unit.
     memory_limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     order
-        All units in the order of their first runs; as numbered if left out.
+        All units in the order of their first runs; in the order of their numbers if left out.
     relaxed
         True for the linear relaxation, in which R and S may be fractions, solved by GLOP; else the
         integer program, solved by SCIP.
@@ -159,7 +159,8 @@ class CheckmateModel:
         ordering, stages = self.problem.ordering, range(len(self.order))
         self.solver = pywraplp.Solver.CreateSolver("GLOP" if self.relaxed else "SCIP")
         if self.relaxed:
-            # Eight times faster here, and it continues from its basis when the limit is lowered.
+            # The dual simplex is eight times faster here, and continues from its basis at a lower
+            # limit.
             self.solver.SetSolverSpecificParametersAsString("use_dual_simplex: true")
         place = {unit: v for v, unit in enumerate(self.order)}
         self.accessed_by = [sorted(place[u] for u in units) for units in ordering.accessed_by]
@@ -186,7 +187,7 @@ class CheckmateModel:
                     runs[v].SetUb(0)
 
     def add_boundary(self) -> None:
-        """S_0i = 1 if i is there from the start; S_ni = 1 if it is kept, else 0."""
+        """S_0i = 1 if i is present from the start; S_ni = 1 if it is kept, else 0."""
         ordering, end = self.problem.ordering, len(self.order)
         for i, retained in enumerate(self.retained):
             if ordering.present[i]:
@@ -237,7 +238,7 @@ class CheckmateModel:
                     row.SetCoefficient(free, -1)
 
     def add_memory(self) -> None:
-        """U_tv adds up storages retained and begun, less those freed; U_tv + x_v R_tv <= 1."""
+        """U_tv is the sum of storages retained and begun, less freed ones; U_tv + x_v R_tv <= 1."""
         ordering = self.problem.ordering
         scale = self._scale
         size = [amount / scale for amount in ordering.size.tolist()]
@@ -285,8 +286,8 @@ class CheckmateModel:
     def bound(self) -> int | float:
         """The lower bound of the last solve on the cost of the schedules that the model covers.
 
-        Rounded down a little, for the solvers' tolerance. If all costs are integers, then rounded
-        up to a multiple of their greatest common divisor.
+        The value is rounded down slightly, by the solvers' tolerance. If all costs are integers, it
+        is then rounded up to a multiple of their greatest common divisor.
         """
         proved = self.solver.Objective().Value()
         if not self.relaxed:
@@ -309,7 +310,7 @@ class CheckmateModel:
 
     @property
     def _scale(self) -> int:
-        """Bytes that count as 1, as the solvers' tolerances are absolute."""
+        """Bytes that count as 1: the solvers' tolerances are absolute."""
         return max(1, self.memory_limit - self.problem.ordering.base)
 
     @property
@@ -321,7 +322,7 @@ class CheckmateModel:
         return self.solver.NumVar(0, 1, "") if self.relaxed else self.solver.BoolVar("")
 
     def _begun(self, i: int) -> int:
-        """The unit w_i, or -1 if storage i is there from the start."""
+        """The unit w_i, or -1 if storage i is present from the start."""
         return -1 if self.problem.ordering.present[i] else self.accessed_by[i][0]
 
     def _there(self, t: int, i: int) -> Any:

@@ -1,16 +1,16 @@
-"""Integer programs as rows, with bounds on their optimum that hold in spite of rounding errors.
+"""Integer programs as rows, with bounds on their optimum that are safe from rounding errors.
 
     minimise  sum of c_x x   with  sum of a_rx x >= b_r  for every row r,  0 <= x <= u_x integer
 
-All coefficients are integers. The linear relaxation is solved in floating point. From its answer
-only the duals y_r are used, made non-negative and rounded to multiples of a power of two. For *any*
+All coefficients are integers. The linear relaxation is solved in floating point. Only the duals y_r
+of its solution are used, made non-negative and rounded to multiples of a power of two. For *any*
 such y,
 
     sum of b_r y_r  +  sum over x of u_x min(0, c_x - sum of a_rx y_r)
 
 is at most the optimum (weak duality; Neumaier and Shcherbina, "Safe bounds in linear and
-mixed-integer linear programming", 2004). It is computed in integers of any length. If it is
-positive where all costs are 0, nothing satisfies the rows.
+mixed-integer linear programming", 2004). The sum is computed in integers of any length. If it is
+positive although all costs are 0, no values satisfy the rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ortools.sat.python import cp_model
 
 from formulations.polled_model import PolledModel, poll
 
-# Columns that are constants, 0 and 1.
+# Numbers of the two columns that are constants: 0 and 1.
 ZERO, ONE = -1, -2
-# Binary places kept of a dual, many since the duals of a row of bytes are small.
+# Binary places kept of a dual: many, since the duals of a row of bytes are small.
 _PLACES = 96
-# For shorter proofs fewer are tried first.
+# Smaller numbers of places, tried first for shorter proofs.
 _FEW_PLACES = (8, 16, 24, 32, 40, 48, 64)
 # Seconds of a relaxation per iteration and coefficient: the clock of deterministic runs.
 _SECONDS_PER_ITERATION = 5e-9
@@ -42,13 +42,13 @@ class Relaxed(NamedTuple):
     Attributes
     ----------
     bound
-        No solution costs less; ``None`` if nothing was proved.
+        Lower bound on the cost of every solution; ``None`` if none was proved.
     infeasible
-        There is no solution.
+        True if it is proved that there is no solution.
     seconds
-        Estimated work, the same every time that the run is repeated.
+        Estimated work, the same in every repetition of the run.
     duals
-        Of every row, in floating point, from which that was proved.
+        Dual of every row, in floating point, from which the bound was proved.
     """
 
     bound: int | None
@@ -68,7 +68,7 @@ class IntegerRows:
     rows
         For every row its columns, their coefficients and the lower limit of the sum.
     labels
-        For every row what it was added as.
+        For every row, the rule and indices with which it was added.
     impossible
         True if a row was added that no values satisfy.
     constant
@@ -109,9 +109,9 @@ class IntegerRows:
     def add(
         self, terms: Iterable[tuple[int, int]], at_least: int, rule: str = "", *indices: int
     ) -> None:
-        """Add a row of coefficients and columns, unless it always holds.
+        """Add a row of coefficients and columns, unless all values satisfy it.
 
-        ``rule`` and ``indices`` are its label.
+        ``rule`` and ``indices`` are the row's label.
         """
         poll()
         sums: dict[int, int] = {}
@@ -140,7 +140,7 @@ class IntegerRows:
             return Relaxed(self.constant + value, False, work, duals)
         if status not in (pywraplp.Solver.INFEASIBLE, pywraplp.Solver.ABNORMAL):
             return Relaxed(None, False, work)
-        # Minimise the largest violation of a row: the duals of that program prove infeasibility.
+        # Minimise the largest violation of a row: the duals of this program prove infeasibility.
         spent = work if deterministic else time.monotonic() - began
         duals, _, more = self._duals(None, max(0.0, seconds - spent), deterministic)
         if duals is None or self._certified(duals, self._nothing) <= 0:
@@ -148,9 +148,9 @@ class IntegerRows:
         return Relaxed(None, True, work + more, duals)
 
     def multipliers(self, relaxed: Relaxed) -> tuple[int, dict[int, int]]:
-        """Integers that prove what a relaxation proved: binary places, and multipliers by row.
+        """Integers that prove a relaxation's result again: binary places, and multipliers by row.
 
-        The multipliers are duals in units of ``2**-places``; the fewest places tried that prove it.
+        The multipliers are duals in units of ``2**-places``, with the fewest places that suffice.
 
         Examples
         --------
@@ -201,7 +201,8 @@ class IntegerRows:
         objective.SetMinimization()
         scales, constraints, entries = [], [], 0
         for row, coefficients, at_least in self.rows:
-            # Columns between 0 and 1 and coefficients up to 1: bytes and counts are alike.
+            # Scale columns to 0 … 1 and coefficients to at most 1, so that bytes and counts are
+            # alike.
             scale = max(abs(a) * self.upper[x] for x, a in zip(row, coefficients, strict=True))
             constraint = solver.Constraint(at_least / scale, solver.infinity())
             for x, a in zip(row, coefficients, strict=True):
@@ -243,7 +244,7 @@ class IntegerRows:
 
 
 def _rounded(duals: Sequence[float], places: int) -> Iterator[tuple[int, int]]:
-    """Rows with positive duals, and these in units of ``2**-places``."""
+    """Rows with positive duals, with their duals in units of ``2**-places``."""
     factor = 1 << places
     for k, y in enumerate(duals):
         weight = int(y * factor) if 0.0 < y < math.inf else 0

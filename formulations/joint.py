@@ -3,7 +3,7 @@
 Sets
     V        ops; E, the precedences between them: see ``formulations.positions``
     B        buffers: the storages; each op's own bytes; the bytes live throughout; the bytes live
-             at the first step alone
+             at the first step only
 
 Parameters (addresses in units of u bytes, see ``cpplan.packing.reduction.address_unit``)
     s_i      size in bytes
@@ -28,13 +28,15 @@ Objective
     minimise peak
 
 This is the joint problem of OLLA (Steiner et al., 2022), lifetimes and locations in one model, with
-``NoOverlap2D`` in place of pairwise disjunctions. The pressure is implied; it prunes orders before
-any offset is chosen. Ops may share a step here too: buffers that are live together once each op has
-a step of its own are also live together at the shared step, so they already lie apart.
+``NoOverlap2D`` in place of pairwise disjunctions. The pressure is implied by the other constraints;
+it prunes orders before any offset is chosen. Ops may share a step here too: buffers that are live
+together after each op gets a step of its own are also live together at the shared step, so they lie
+apart already.
 
 An op's own bytes (bodies) are one buffer here, although a plan may scatter the tensors in them. So
 the peak can be reached, but the bound holds only for layouts with these bytes in one block. The
-same goes for the bytes live throughout and those of the first step. For graphs of a few dozen ops.
+same is true of the bytes live throughout and of the bytes of the first step. The model is for
+graphs of a few dozen ops.
 """
 
 from __future__ import annotations
@@ -64,11 +66,12 @@ class Layout(NamedTuple):
     order
         Ops in order of execution, shape ``(ops,)``.
     offset
-        Of every storage, shape ``(storages,)``.
+        Offset of every storage, shape ``(storages,)``.
     extra_offset
-        Of every op's own bytes, shape ``(ops,)``; 0 where it has none.
+        Offset of every op's own bytes, shape ``(ops,)``; 0 if it has none.
     base_offset, entry_offset
-        Of the bytes live throughout, and of those of the first step; 0 where there are none.
+        Offsets of the bytes live throughout, and of the bytes of the first step; 0 if there are
+        none.
     """
 
     order: Ints
@@ -100,12 +103,12 @@ def build(
     problem
         At least one op; its precedences have no cycle.
     alignment
-        Of every storage, bytes, shape ``(storages,)``.
+        Alignment of every storage, bytes, shape ``(storages,)``.
     extra_alignment
-        Of every op's own bytes, shape ``(ops,)``.
+        Alignment of every op's own bytes, shape ``(ops,)``.
     unit
-        Bytes per address unit; divides or is a multiple of every alignment (``address_unit`` of
-        all buffers, those live throughout or at the first step alone with alignment 1).
+        Bytes per address unit; divides or is a multiple of every alignment (``address_unit`` of all
+        buffers; the bytes live throughout or at the first step only have alignment 1).
     upper, lower
         Limits on the peak, bytes.
 
@@ -208,7 +211,8 @@ class JointModel:
         """Rectangles in steps × addresses are pairwise disjoint."""
         times, addresses = [], []
         for buffer in self.buffers:
-            # The next buffer above starts on the grid: rounding the end up to it loses nothing.
+            # The next buffer above starts on the grid, so rounding the end up to the grid loses no
+            # layout.
             times.append(buffer.steps)
             addresses.append(
                 self.model.new_fixed_size_interval_var(

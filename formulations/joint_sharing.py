@@ -3,9 +3,9 @@
 Sets
     V        ops; E, the precedences between them: see ``formulations.positions``
     S        storages
-    D_ij     for a pair i < j of storages, the distances at which the two may share bytes. Each
-             distance allows it either because both then hold the same value, or because an op v
-             may write one of them in place over the other, o; such a distance comes with (v, o)
+    D_ij     for a pair i < j of storages, the distances at which the two may share bytes: either
+             both then hold the same value, or an op v may write one of them in place over the
+             other, o; a distance of the second kind comes with (v, o)
 
 Parameters (addresses in units of u bytes)
     s_i      size
@@ -31,8 +31,8 @@ Constraints
 Objective
     minimise peak
 
-Storages that share bytes with no other are kept apart by one ``NoOverlap2D``. A storage that is
-kept to the end is never overwritten. For graphs of a few dozen ops in which every byte belongs to a
+One ``NoOverlap2D`` keeps all storages apart that share no bytes. A storage that is kept to the end
+is never overwritten. The model is for graphs of a few dozen ops in which every byte belongs to a
 storage (no bodies).
 """
 
@@ -60,7 +60,7 @@ class Meeting(NamedTuple):
     Attributes
     ----------
     shift
-        Address of the later storage less that of the earlier one in the listing, bytes.
+        Address of storage ``j`` less the address of storage ``i``, bytes.
     op, old
         The op that overwrites storage ``old``; ``None`` if both hold the same value.
     """
@@ -93,7 +93,7 @@ def build(
     problem
         Ops and storages; its ``extra``, ``base`` and ``entry`` are zero.
     alignment
-        Of every storage, bytes, shape ``(storages,)``.
+        Alignment of every storage, bytes, shape ``(storages,)``.
     meetings
         Storages ``(i, j)``, ``i < j`` -> the distances at which they may share bytes.
     unit
@@ -203,7 +203,7 @@ class JointSharingModel:
                 self.model.add(before).only_enforce_if(literal)
 
     def add_no_overlap(self) -> None:
-        """Storages that share bytes with no other lie apart in steps × addresses."""
+        """Storages that share no bytes lie apart in steps × addresses."""
         rows = [row for row in range(len(self.size)) if row not in self.sharing]
         times = [self.positions.interval[self.positions.life[row]] for row in rows]
         addresses = [

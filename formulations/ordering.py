@@ -7,7 +7,7 @@ Sets
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_i      size of storage i
     x_v      bytes live only while v runs: workspaces and bodies
-    base     bytes live throughout;  entry, during the first step only
+    base     bytes live throughout;  entry, bytes live during the first step only
     H        a limit on the peak, in bytes
     L        a proved lower bound on the peak, in bytes
 
@@ -18,17 +18,17 @@ Variables
 
 Constraints
     precedence, birth, death, first step         as in ``formulations.positions``
-    pressure         at every step t:  sum of s_i over b_i <= t < e_i, plus x_v where p_v = t,
-                     plus entry where t = 0,  <= peak
+    pressure         at every step t:  sum of s_i over b_i <= t < e_i, plus x_v if p_v = t,
+                     plus entry if t = 0,  <= peak
 
 Objective
     minimise peak
 
 The pressure is one ``Cumulative`` of intervals of variable length whose capacity is the peak, as in
 MOCCASIN (Bartan et al., 2023), for the problem that OLLA (Steiner et al., 2022) states with one
-binary per tensor and step. This model has no variable per step: n positions, and a length per
-storage. Storages with the same lifespan in every order are one interval; a storage that only one op
-accesses joins its x_v; a storage that is live from start to end joins the base.
+binary per tensor and step. This model has no variable per step, only n positions and a length per
+storage. Storages with the same lifespan in every order are one interval; a storage that a single op
+v accesses is added to x_v; a storage that is live from start to end is added to the base.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ Parameters (addresses in units of u bytes, see ``address_unit``)
 
 Variables
     k_b      offset of b in multiples of its alignment, 0 <= k_b <= (H - s_b) / (u a_b)
-    peak     L <= peak <= H; only where the peak is minimised
+    peak     L <= peak <= H; only if the peak is minimised
 
 Constraints
     offset           o_b = a_b k_b, and o_b = f_b for a fixed buffer
     no overlap       the rectangles [lower, upper) x [o_b + begin, o_b + end) are pairwise disjoint
-    equal buffers    of two buffers equal in every respect, the earlier row lies lower
+    equal buffers    if two buffers are equal in every respect, the earlier row lies lower
     peak             u o_b + s_b <= peak
 
 Objective
@@ -70,7 +70,7 @@ def build(
     upper, lower
         Limits on the peak, bytes.
     minimise
-        Minimise the peak, rather than find any layout that fits into ``upper``.
+        True to minimise the peak; else any layout that fits into ``upper`` is a solution.
     preorder
         Rows in the order in which a fixed search breaks ties.
 
@@ -135,7 +135,8 @@ class PackingModel:
         spans = self.problem.spans
         times, addresses = [], []
         for row, lower, upper, begin, end in zip(*(c.tolist() for c in spans), strict=True):
-            # The next buffer above starts on the grid: rounding the end up to it loses nothing.
+            # The next buffer above starts on the grid, so rounding the end up to the grid loses no
+            # layout.
             first, last = begin // self.unit, -(-end // self.unit)
             times.append(self.model.new_fixed_size_interval_var(lower, upper - lower, ""))
             addresses.append(
@@ -146,7 +147,7 @@ class PackingModel:
         self.model.add_no_overlap_2d(times, addresses)
 
     def add_equal_buffers(self) -> None:
-        """Swapping two equal buffers changes nothing: the earlier row lies lower."""
+        """The earlier of two equal buffers lies lower: swapping them changes nothing."""
         for rows in equal_buffers(self.problem):
             for one, other in pairwise(rows):
                 size = -(-int(self.problem.size[one]) // self.unit)
@@ -155,7 +156,7 @@ class PackingModel:
 
     @property
     def grain(self) -> int:
-        """Bytes per unit of the peak, the address unit if it divides all sizes, else 1."""
+        """Bytes per unit of the peak: the address unit if that divides all sizes, else 1."""
         return 1 if (self.problem.size % self.unit).any() else self.unit
 
     def add_peak(self) -> None:

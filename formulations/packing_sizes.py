@@ -15,13 +15,13 @@ Parameters (addresses in units of u bytes)
 
 Variables
     n_b      offset of b in multiples of its alignment
-    z        the largest of these costs, a non-negative integer
+    z        the largest cost of an arena in J, a non-negative integer
 
 Constraints
     offset           o_b = a_b n_b, and o_b = f_b for a fixed buffer
     no overlap       the rectangles [lower, upper) x [o_b + begin, o_b + end) are pairwise disjoint
-    equal buffers    of two buffers equal in every respect and at every size, the earlier row lies
-                     lower
+    equal buffers    if two buffers are equal in every respect and at every size, the earlier row
+                     lies lower
     arenas           u o_b + s_kb <= A_k                         for all k, b
     cost             c (u o_b + s_kb - f_k) <= w_k z             for k in J, b
 
@@ -29,8 +29,8 @@ Objective
     minimise z
 
 Overlaps are excluded as in ``formulations.packing``. So in a layout pushed down as far as possible,
-buffers rest on one another and offsets are sums of rounded rectangle heights: the same unit is fine
-enough. Pushing buffers down never enlarges an arena.
+buffers rest on one another, and offsets are sums of rounded rectangle heights: the unit of that
+model is fine enough here too. Pushing buffers down never enlarges an arena.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def build(
     unit
         Bytes per address unit (``address_unit``).
     limits
-        On the arena at every size, bytes, shape ``(sizes,)``.
+        Limit on the arena at every size, bytes, shape ``(sizes,)``.
     level
         The level of the objective to minimise.
     lower, upper
-        Limits on its value.
+        Limits on the level's value.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class PackingSizesModel:
         return self.packing.model
 
     def add_equal_buffers(self) -> None:
-        """Swapping two buffers equal at every size changes nothing: the earlier row lies lower."""
+        """The earlier of two buffers that are equal at every size lies lower."""
         for rows in self._equal_buffers():
             for one, other in pairwise(rows):
                 size = -(-int(self.packing.problem.size[one]) // self.packing.unit)
@@ -128,7 +128,7 @@ class PackingSizesModel:
                 self.model.add(factor * low + size <= factor * high)
 
     def add_arenas(self, limits: Ints) -> None:
-        """u o_b + s_kb <= A_k for all k, as one limit a buffer: that of the tightest size."""
+        """u o_b + s_kb <= A_k for all k, as one limit for each buffer: the tightest size's."""
         highest = (limits[:, None] - self.bytes).min(axis=0)
         for row, k in enumerate(self.packing.multiple):
             self.model.add(k <= int(highest[row]) // self._step(row))
@@ -151,7 +151,7 @@ class PackingSizesModel:
 
     @property
     def grain(self) -> int:
-        """Bytes per unit of z, the largest number that divides all that z is compared with."""
+        """Bytes per unit of z: the largest number that divides all values compared with z."""
         if self.level.scale > 1 or (self.level.base > 1).any():
             return 1
         terms = self.bytes[self.level.sizes], self.level.free, np.array([self.packing.unit])

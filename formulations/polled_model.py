@@ -1,7 +1,8 @@
 """CP-SAT models that can be interrupted while they are built.
 
-Python adds about a million literals a second to a model, and no solver runs yet that could stop at
-the deadline. So a model calls a function from time to time, which may raise to end the build.
+Python adds about a million literals a second to a model, and during the build no solver runs that
+could stop at the deadline. So a model calls a function from time to time, which may raise to end
+the build.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _EVERY = 64
 
 
 def _go_on() -> None:
-    """Do nothing: outside of :func:`polling` a build is never interrupted."""
+    """Do nothing: outside :func:`polling` a build is never interrupted."""
 
 
 _POLL: ContextVar[Callable[[], None]] = ContextVar("poll", default=_go_on)

@@ -5,15 +5,15 @@ Sets
     P        pools; C_b, the pools that b may go to
     R        rectangles: (b, lower, upper, begin, end), where buffer b holds bytes [begin, end) of
              its own during the steps [lower, upper)
-    T        steps whose set of rectangles is not part of another step's
+    T        steps whose set of live rectangles is not a subset of another step's set
 
 Parameters (addresses in pool p in units of u_p bytes, see ``address_unit``)
     s_b      size in bytes
     a_bp     alignment of b in p: least common multiple of both, in units (1 if finer)
     H_p      a limit on the peak of p, in bytes: its capacity, the value of a former level, or the
-             bytes that all its buffers need one above another
+             bytes that all buffers of p need one above another
     f_b      the offset of a fixed buffer, which has one candidate
-    w_p, g_p the cost of a byte of p's peak, and the number of bytes that are free
+    w_p, g_p the cost of a byte of p's peak, and the number of its bytes without cost
     Q        buffers whose ends make the peaks of a level, if not all of them
     c_bp     the cost of accessing b in p
     v_j      the best values of former levels j
@@ -21,9 +21,9 @@ Parameters (addresses in pool p in units of u_p bytes, see ``address_unit``)
 Variables
     x_bp     b lies in p, a pool of C_b
     k_bp     offset of b in p in multiples of a_bp, 0 <= k_bp <= (H_p − s_b) / (u_p a_bp)
-    peak_p   0 <= peak_p <= H_p; counted in units where all sizes in p are whole units
-    top_p    the peak of the buffers of Q in p, only where these are not all
-    e_p      bytes beyond g_p, only where g_p > 0
+    peak_p   0 <= peak_p <= H_p; counted in units if all sizes in p are whole units
+    top_p    the peak of the buffers of Q in p, only if Q has not all buffers
+    e_p      bytes beyond g_p, only if g_p > 0
 
 Constraints
     one pool         sum over p in C_b of x_bp = 1
@@ -42,12 +42,12 @@ Objective
 
 Several levels are minimised one after another, one model a level (``cpplan.packing.pools``). Peaks,
 totals, bytes in less preferred pools (c_bp = s_b × rank of p in C_b) and costs all have this form.
-Without offsets and rectangles (``liquid``) the model is the live-bytes relaxation: every pool need
-only hold the bytes live at each step. Its bound holds for all layouts, and its assignment splits
-the problem into one packing problem a pool.
+Without offsets and rectangles (``liquid``) the model is the live-bytes relaxation: a pool only has
+to hold the bytes live at each step. Its bound holds for all layouts, and its assignment splits the
+problem into one packing problem a pool.
 
-USMP (Arm, TVM RFC 0009) fixes the pool of a buffer greedily. Presence is on the address interval
-only: with it on both, presolve no longer splits the rectangles by step.
+USMP (Arm, TVM RFC 0009) fixes the pool of a buffer greedily. The presence literal is on the address
+interval only: if it were on both intervals, presolve would no longer split the rectangles by step.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 class Placement(NamedTuple):
     """Position in ``problem.pools`` and byte offset of every buffer, shape ``(n,)``.
 
-    ``peaks``, shape ``(pools,)``, are those of an assignment without offsets.
+    ``peaks``, shape ``(pools,)``, has the peaks of an assignment without offsets.
     """
 
     pool: Ints
@@ -107,14 +107,14 @@ def build(
     units
         Bytes per address unit of each pool: divides or is a multiple of every alignment in it.
     limits
-        Limit on each pool's peak, bytes; ``None`` for the bytes that all of its buffers need one
-        above another.
+        Limit on each pool's peak, bytes; ``None`` stands for the bytes that all of its buffers need
+        one above another.
     former
         Levels that may not get worse.
     lower
         A proved bound on the level.
     liquid
-        Leave out offsets and rectangles.
+        True to leave out offsets and rectangles.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def build(
 
 
 def _grain(problem: Problem, rows: Sequence[int], unit: int) -> int:
-    """The address unit if it divides the sizes of these rows, and so their peak; else 1 byte."""
+    """The address unit if it divides these rows' sizes, and so also their peak; else 1 byte."""
     return 1 if (problem.size[list(rows)] % unit).any() else unit
 
 
@@ -168,7 +168,7 @@ class PoolsModel:
     grain: list[int] = field(default_factory=list)
 
     def add_presence(self) -> None:
-        """Every buffer lies in one of its candidates."""
+        """Every buffer lies in one of its candidate pools."""
         for row in range(len(self.problem)):
             literals = []
             for pool in self.problem.candidates_of(row):
@@ -213,7 +213,7 @@ class PoolsModel:
             time = self.model.new_fixed_size_interval_var(lower, upper - lower, "")
             for pool in self._pools(row):
                 unit = self.units[pool]
-                # The next buffer above starts on the grid: rounding the end up loses nothing.
+                # The next buffer above starts on the grid, so rounding the end up loses no layout.
                 first, last = begin // unit, -(-end // unit)
                 start = self._step(row, pool) // unit * self.multiple[row, pool] + first
                 x = self.present[row, pool]
@@ -227,7 +227,7 @@ class PoolsModel:
     def add_live_bytes(self) -> None:
         """The bytes live in a pool at a step are at most its peak.
 
-        In the relaxation, every buffer by itself is at most the peak as well, since one may hold no
+        In the relaxation, each buffer's size is also at most the peak, since a buffer may hold no
         byte at any step.
         """
         for (row, pool), x in self.present.items():
@@ -247,7 +247,8 @@ class PoolsModel:
                 unit, grain = self.units[pool], self.grain[pool]
                 self.model.add(sum((high - low) // grain * x for x, low, high in here) <= peak)
                 if grain < unit:
-                    # Rounded up to its unit, the topmost buffer may end above the peak.
+                    # With its size rounded up to the unit, the topmost buffer may end above the
+                    # peak.
                     whole = [
                         -(-(high - low) // unit) * x for x, low, high in here if low % unit == 0
                     ]
@@ -266,7 +267,7 @@ class PoolsModel:
     def hint(self, placement: Placement) -> None:
         """Start from this layout; every variable gets a value.
 
-        A liquid model takes only the assignment, and any peaks that are at least the live bytes.
+        A liquid model uses only the assignment, and peaks that are at least the live bytes.
         """
         peaks = placement.peaks
         if peaks is None:
@@ -313,7 +314,7 @@ class PoolsModel:
         return max(self.units[pool], alignment)
 
     def _highest(self, pool: int, rows: Sequence[int]) -> int:
-        """The pool's limit, or an address above which no buffer need ever end."""
+        """The pool's limit, or an address above which no buffer needs to end."""
         limit = self.limits[pool]
         if limit is not None:
             return limit
@@ -333,7 +334,7 @@ class PoolsModel:
         return sum(terms)
 
     def _end(self, row: int, pool: int) -> cp_model.LinearExprT:
-        """Last byte of a buffer in a pool plus one, in grains; only its size in a liquid model."""
+        """End of a buffer in a pool, in grains; only its size in a liquid model."""
         grain, size = self.grain[pool], int(self.problem.size[row])
         if self.liquid:
             return size // grain
@@ -361,9 +362,9 @@ class PoolsModel:
 
 
 def _full_steps(problem: Problem) -> list[int]:
-    """Steps whose set of live rectangles is part of no other's.
+    """Steps whose set of live rectangles is not a subset of another step's set.
 
-    They are the steps at which a rectangle ends that was live together with the latest to begin.
+    A rectangle ends after each of them, and a rectangle has begun since the last end before.
     """
     spans = problem.spans
     starts, ends = np.unique(spans.lower), np.unique(spans.upper)

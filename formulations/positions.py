@@ -3,7 +3,8 @@
 Sets
     V        ops, n of them; E, the precedences between them, transitively reduced
     S        storages; T_s, the ops that access s
-    T'_s     the ops of T_s that no other must precede;  T"_s  those that must precede no other
+    T'_s     the ops of T_s that no other op of T_s must precede
+    T"_s     the ops of T_s that must precede no other op of T_s
 
 Parameters
     A_v, D_v the number of ancestors and of descendants of v
@@ -17,15 +18,15 @@ Constraints
     precedence       p_u + 1 <= p_v                          for (u, v) in E
     birth            b_s <= p_v for v in T'_s;  b_s = 0 if the caller brings s
     death            e_s >= p_v + 1 for v in T"_s;  e_s = n if s is kept;  e_s = 1 if T_s is empty
-    first step       some p_v = 0; only if bytes are live at the first step alone, such as a storage
+    first step       some p_v = 0; only if bytes are live at the first step only, such as a storage
                      that no op accesses
 
-Ops may share a step. Every storage that one of them accesses is then live at that step, so running
-these ops one after another, in any order, needs no more bytes than the model counts; and an order
-is a solution in which no step is shared. Without an ``AllDifferent``, CP-SAT proves several times
-faster. Birth and death are inequalities: a solution never gains by a longer lifespan. If T'_s or
-T"_s is a single op, as for every storage with one producer, b_s or e_s is the step of that op
-rather than a variable of its own.
+Ops may share a step. Every storage that one of these ops accesses is then live at that step, so
+running them one after another, in any order, needs no more bytes than the model counts. Conversely,
+every order is a solution without shared steps. Without an ``AllDifferent``, CP-SAT proves several
+times faster. Birth and death are inequalities: a solution never gains by a longer lifespan. If T'_s
+or T"_s is a single op, as for every storage with one producer, b_s or e_s is the step of that op
+and not a variable of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from cpplan.model.problem import Ints
     from cpplan.ordering.problem import OrderProblem
 
-# A source of the variables' values: a finished run, or a solution found by one under way.
+# A source of the variables' values: a finished run, or a solution found during a run.
 Solved: TypeAlias = "cp_model.CpSolver | cp_model.CpSolverSolutionCallback"
 
 
@@ -83,13 +84,13 @@ class Precedence:
         self.reduced = [self.latest(sorted(set(before))) for before in predecessors]
 
     def earliest(self, ops: Iterable[int]) -> list[int]:
-        """The ops that no other of these must precede, ascending."""
+        """The ops that none of the other given ops must precede, ascending."""
         ops = sorted(ops)
         members = sum(1 << op for op in ops)
         return [op for op in ops if not self.ancestors[op] & members]
 
     def latest(self, ops: Iterable[int]) -> list[int]:
-        """The ops that must precede no other of these, ascending."""
+        """The ops that must precede none of the other given ops, ascending."""
         ops = sorted(ops)
         members = sum(1 << op for op in ops)
         return [op for op in ops if not self.descendants[op] & members]
@@ -102,15 +103,16 @@ class Life:
     Attributes
     ----------
     earliest
-        The storages are live from the first of these ops; empty if they are there from the start.
+        The storages are live from the first of these ops; empty if they are present from the start.
     latest
-        They are freed after the last of these ops; empty if they are kept to the end, or idle.
+        The storages are freed after the last of these ops; empty if they are kept to the end, or
+        idle.
     idle
-        True if no op accesses them: they are live at the first step alone.
+        True if no op accesses the storages: they are live at the first step only.
     begin, end, length
         Steps; constants or affine expressions in one variable.
     own
-        Those of the three that are variables, with their names: "begin", "end" or "length".
+        The variables among the three, by their names: "begin", "end" or "length".
     """
 
     earliest: tuple[int, ...]
@@ -140,7 +142,7 @@ class Positions:
     life
         The lifespan of every storage; storages that begin and end with the same ops share one.
     interval
-        The interval variable of every lifespan, in the order in which they first occur in ``life``.
+        The interval variable of every lifespan, in the order of first occurrence in ``life``.
     """
 
     def __init__(self, problem: OrderProblem, model: cp_model.CpModel):
@@ -235,6 +237,6 @@ class Positions:
         return step
 
     def extract(self, solver: Solved) -> Ints:
-        """The ops by their steps in the solution found; those of one step by number."""
+        """The ops by their steps in the solution found; ops of one step by number."""
         steps = np.array([solver.value(position) for position in self.position], np.int64)
         return np.argsort(steps, kind="stable")

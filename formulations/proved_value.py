@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-# From here on, not every integer is a float.
+# From this value on, not every integer is a float.
 _EXACT_BELOW = 2**53
 
 
 def proved_value(bound: float) -> int:
     """The integer bound that a float proves on an integral objective to be minimised.
 
-    From 2**53 on the float may have been rounded up from the value proved: the next float below is
-    taken.
+    From 2**53 on, the float may have been rounded up from the proved value: the next lower float is
+    used.
 
     Examples
     --------

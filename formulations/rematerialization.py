@@ -3,8 +3,8 @@
 Sets
     V, c     units and their runs; a_vc, p_vc as in ``formulations.runs``
     S        storages; w_s, the unit that writes s; R_s, the units that read it
-    X        the storages that no unit could write again: those there from the start, and those that
-             several units write
+    X        the storages that no unit could write again: they are present from the start, or
+             several units write them
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_i      size of storage i
@@ -21,23 +21,22 @@ Constraints
     runs             as in ``formulations.runs``
     served           sum over c of y_wcrj = a_rj;  y_wcrj implies a_wc
     in time          y_wcrj implies p_wc + 1 <= p_rj  and  p_rj + 1 <= e_ic
-    kept             the retention interval that the last run begins of a kept storage lasts to the
-                     end
+    kept             the retention interval of a kept storage that the last run of its unit begins
+                     lasts to the end
     used             a_vc implies that run c > 0 serves a reader, unless v writes a kept storage
-    one retention         b_i <= p and e_i >= p + 1 of every run that accesses i;  b_i = 0 if i is
-    there
-                     from the start;  e_i is the end if i is kept
-    pressure         at every time:  sum of s_i over the retention intervals, plus x_v where v runs,
-                     plus base, plus entry at the first,  <= peak
+    one retention    b_i <= p and e_i >= p + 1 for every run that accesses i;  b_i = 0 if i is
+                     present from the start;  e_i is the end if i is kept
+    pressure         at every time:  sum of s_i over the retention intervals, plus x_v if v runs,
+                     plus base, plus entry at the first time,  <= peak
 
 Objective
     minimise the sum of f_v a_vc over c > 0, with peak <= H;  or
     minimise the peak, with that sum <= F and peak <= H
 
 MOCCASIN (Bartan et al., 2023), with the runs in any order, or bound to a given order of first runs.
-In a schedule a reader uses the latest run before it. The model may let an earlier run serve it: the
-retention interval of that run then covers the one needed. Storages that one unit writes and the
-same units read share one retention interval.
+In a schedule, a reader uses the latest run before it. The model may let an earlier run serve the
+reader: the retention interval of that run then covers the interval needed. Storages that the same
+unit writes and the same units read share one retention interval.
 """
 
 from __future__ import annotations
@@ -78,17 +77,17 @@ def build(
     problem
         At least one unit; its precedences have no cycle.
     memory_limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     cost_limit
-        On the cost of the schedule. If given, the peak is minimised; else the cost.
+        Limit on the cost of the schedule. If given, the peak is minimised; else the cost.
     copies
-        The most times that a unit may run, at least 1.
+        Largest number of runs of a unit, at least 1.
     order
         All units in the order of their first runs, if that is fixed. Between two first runs, each
         unit may then run again once, in the same order.
     done
-        Units that have run before the schedule begins, whose results are there if they are
-        ``present``; they may run ``copies`` times more. With a free order only.
+        Units that have run before the schedule begins; their results are retained if they are
+        ``present``, and they may run ``copies`` times more. Only with a free order.
 
     Examples
     --------
@@ -129,10 +128,10 @@ def worth_repeating(
 ) -> list[bool]:
     """For every unit, True if running it again may improve a schedule.
 
-    It cannot if the unit writes nothing. If its results are not kept and only one unit waits for
-    it, which itself runs only once, then the last run before that one is the only one needed. The
-    first run is needed as well if its place is fixed by an order, or if bytes are live at the first
-    step alone.
+    It cannot if the unit writes nothing. If its results are not kept, and only one unit waits for
+    it and runs only once, then the last run before that unit's run is the only run needed. The
+    first run is also needed if an order fixes its place, or if bytes are live at the first step
+    only.
     """
     ordering = problem.ordering
     worth = [False] * len(problem)
@@ -185,7 +184,8 @@ class RematModel:
         most = sum((c * len(a) for c, a in zip(cost, self.runs.active, strict=True)), Fraction(0))
         denominator = math.lcm(*(c.denominator for c in cost))
         self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)
-        # Larger sums are rounded down: the bound still holds.
+        # If sums would be too large, costs are rounded down to a larger unit: the bound still
+        # holds.
         self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
         extra = cp_model.LinearExpr.weighted_sum(
             [a for active in self.runs.active for a in active[1:]],
@@ -222,9 +222,10 @@ class RematModel:
         """Start from a schedule; every variable gets a value.
 
         Returns the schedule hinted: runs that serve no reader are left out, and on the staged grid
-        the runs between two first runs are sorted, so that its peak may differ. Returns ``None``,
-        and hints nothing, if the model does not contain the schedule: a unit runs too often, or on
-        the staged grid twice between the same first runs, or first runs are in another order.
+        the runs between two first runs are sorted, so that its peak may differ. If the model does
+        not contain the schedule, returns ``None`` and hints nothing: a unit runs too often, first
+        runs are in another order or, on the staged grid, a unit runs twice between the same first
+        runs.
         """
         placed = self.runs.place(schedule)
         if placed is None:
@@ -238,7 +239,7 @@ class RematModel:
         return hinted
 
     def in_bytes(self, objective: float) -> int:
-        """The peak, bytes, for a value of the objective; the value itself if that is a cost."""
+        """The peak, bytes, for a value of the objective; the value itself if it is a cost."""
         if self.cost_limit is None:
             return proved_value(objective)
         return self.problem.ordering.base + proved_value(objective) * self.unit

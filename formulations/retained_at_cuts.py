@@ -1,15 +1,15 @@
 """Storages retained at a few cuts of a schedule, a lower bound on the cost of every schedule.
 
-The *cuts* u_1, ..., u_m are units each of which must run before the next. The moment of a cut is
-that of its first run; interval j lies after the moment of u_j, up to that of u_{j+1} (interval 0
-begins at the start, interval m ends at the end). Every schedule within the memory limit satisfies
-the rows below, whatever its order and however often it repeats units.
+The *cuts* u_1, ..., u_m are units that must run in this order. The moment of a cut is its first
+run; interval j lies after the moment of u_j, up to the moment of u_{j+1} (interval 0 begins at the
+start, interval m ends at the end). Every schedule within the memory limit satisfies the rows below,
+in any order and with any repetitions of units.
 
 Sets
     V        units; P_v, the units that v waits for;  L_v, U_v, the first and the last interval in
-             which v may run first: after the cuts that precede it, before those that follow
-    S        storages; W_s, the units that write s; Q_v, the storages that v reads; T_v, those that
-             v accesses and does not overwrite in place, which are live while it runs
+             which v may run first: after the cuts that precede v, before the cuts that follow v
+    S        storages; W_s, the units that write s; Q_v, the storages that v reads; T_v, the
+             storages that v accesses and does not overwrite in place, live while v runs
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_i      size of storage i
@@ -17,7 +17,7 @@ Parameters (sizes in units of u bytes, their greatest common divisor)
     f_v      cost of running v, in units of g
     H        the limit, less the bytes live throughout
 
-Variables (all 0 or 1, but G_j)
+Variables (all 0 or 1 except G_j)
     r_jv     v runs in interval j
     d_jv     v has run by the end of interval j
     t_jv     v runs in interval j or a later one
@@ -33,9 +33,9 @@ Constraints (each row has a rule, the name by which certificates cite it, and th
     once v              the sum of r_jv is 1 if v runs only once
     read jvs            r_jv <= k_js + sum over w in W_s of r_jw  for s in Q_v
     read by then jvs    1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
-    retained js         k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is there from
-                        the start, k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j}, 0 if no
-                        w in W_s has run
+    retained js         k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is present
+                        from the start, k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j},
+                        0 if no w in W_s has run
     run later jv        r_jv <= t_jv
     later jv            t_{j+1,v} <= t_jv
     not yet jv          1 - d_{j-1,v} <= t_jv
@@ -51,9 +51,9 @@ Objective
     minimise the sum of f_v (sum over j of r_jv, less 1)
 
 Checkmate (Jain et al., 2020) with cuts in place of stages and no given order; with one cut, a
-knapsack problem of the storages to retain. With t, several cuts give a bound at least that of
-each cut alone. A storage that is there from the start and that units also write counts only at cuts
-with the storage in their T.
+knapsack problem of the storages to retain. With t, several cuts give at least the bound of each
+single cut. A storage that is present from the start and also written by units counts only at cuts
+that have the storage in their T.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _LARGEST_OBJECTIVE = 2**45
 def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.ndarray:
     """First-run precedences: ``[u, v]`` is True if u first runs before v, shape ``(units, units)``.
 
-    In every schedule, or in those whose first runs have the given order.
+    They hold in every schedule, or in every schedule whose first runs have the given order.
 
     Examples
     --------
@@ -118,13 +118,13 @@ def build(
     Parameters
     ----------
     problem
-        Its precedences have no cycle.
+        A problem whose precedences have no cycle.
     memory_limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     cuts
-        Units, each of which runs before the next for the first time.
+        Units in an order that their first runs must have.
     before
-        See :func:`precedence`.
+        Precedences of first runs; see :func:`precedence`.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def build(
 
 @dataclass(eq=False)
 class CutModel:
-    """The model under construction, and what its bounds stand for."""
+    """The model under construction, and the conversion of its bounds to costs."""
 
     problem: RematProblem
     memory_limit: int
@@ -179,7 +179,7 @@ class CutModel:
             for storage in written:
                 self._writers[storage].append(unit)
         there = ordering.present.tolist()
-        # Storages whose begin is known: there from the start, or else live once they are written.
+        # Storages whose begin is known: either present from the start, or begun by a unit.
         self._known = [p != bool(w) for p, w in zip(there, self._writers, strict=True)]
         self._reads = [
             [s for s in read if self._known[s] and (there[s] or self._after_writer(v, s))]
@@ -200,7 +200,8 @@ class CutModel:
         denominator = math.lcm(*(c.denominator for c in cost))
         self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)
         most = sum(cost, Fraction(0)) * (len(self.cuts) + 1)
-        # Larger sums are rounded down: the bound still holds.
+        # If sums would be too large, costs are rounded down to a larger unit: the bound still
+        # holds.
         self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
         self._cost = [int(c / self.cost_unit) for c in cost]
         self.rows.constant -= sum(self._cost)
@@ -216,11 +217,11 @@ class CutModel:
             self._latest[unit] = j - 1
 
     def add_variables(self) -> None:
-        """r, d and k; those that can have only one value are constants."""
+        """r, d and k; a variable that can have only one value is a constant."""
         problem, ordering, rows = self.problem, self.problem.ordering, self.rows
         units, storages, last = range(len(problem)), range(len(self._size)), len(self.cuts)
         self.runs = np.full((last + 1, len(problem)), ZERO)
-        # Row j + 1 is d_j: nothing is done before interval 0.
+        # Row j + 1 is d_j: no unit has run before interval 0.
         self.done = np.full((last + 2, len(problem)), ZERO)
         for v in units:
             first, end = int(self._earliest[v]), int(self._latest[v])
@@ -269,7 +270,7 @@ class CutModel:
                 self.rows.add(runs, -1, "once", v)
 
     def add_reads(self) -> None:
-        """A storage that is read was live at the last cut, or a writer of it has run since."""
+        """A storage that is read was live at the cut before, or a writer of it has run since."""
         last = len(self.cuts)
         for v, read in enumerate(self._reads):
             first, end = int(self._earliest[v]), int(self._latest[v])
@@ -317,7 +318,7 @@ class CutModel:
                 rows.add([(1, self.live[j, s]), *source], 1, "kept later", j, s)
 
     def add_memory_at_cuts(self) -> None:
-        """sum of s_i k_ji + x_{u_j} <= H; all kept storages fit at the end."""
+        """sum of s_i k_ji + x_{u_j} <= H; at the end, all kept storages fit."""
         own = [*(self._extra[unit] for unit in self.cuts), 0]
         for j, extra in enumerate(own, 1):
             live = zip(self._size, self.live[j].tolist(), strict=True)
@@ -357,7 +358,7 @@ class CutModel:
     def _written(
         self, storage: int, runs: np.ndarray, first: int, last: int
     ) -> list[tuple[int, int]]:
-        """The runs of a storage's writers in intervals ``first`` to ``last``, as terms of a row."""
+        """Terms of a row for the runs of a storage's writers in intervals ``first`` to ``last``."""
         found = (int(runs[j, w]) for w in self._writers[storage] for j in range(first, last + 1))
         return [(1, run) for run in found if run != ZERO]
 
@@ -370,11 +371,11 @@ class CutModel:
             self.rows.add(terms, 0, rule, *map(int, indices))
 
     def extra_of(self, bound: int) -> Fraction:
-        """The bound on a schedule's cost beside every unit once, for a bound of the rows."""
+        """Bound on a schedule's cost beyond every unit once, for a bound of the rows."""
         return max(0, bound) * self.cost_unit
 
     def cost_of(self, bound: int) -> int | float:
-        """The bound on a schedule's cost for a bound of the rows."""
+        """Bound on a schedule's cost, for a bound of the rows."""
         base = sum((Fraction(amount) for amount in self.problem.cost), Fraction(0))
         cost = base + self.extra_of(bound)
         return int(cost) if cost.denominator == 1 else _rounded_down(cost)
@@ -384,7 +385,7 @@ class CutModel:
         return self.rows.constant + proved_value(objective)
 
     def extract(self, solver: Solved) -> None:
-        """Return nothing, as a solution of this model is not a schedule."""
+        """Return ``None``: a solution of this model is not a schedule."""
 
     @property
     def model(self) -> cp_model.CpModel:

@@ -16,26 +16,27 @@ from formulations.runs import Runs, readers_of
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
 
-# A writing unit, True if its results are there from the start, a reading unit and its run.
+# A writing unit, True if its results are present from the start, a reading unit and its run.
 Need: TypeAlias = "tuple[int, bool, int, int]"
 
 
 @dataclass(eq=False)
 class Retention:
-    """The retention intervals of storages that one unit writes and the same units read.
+    """The retention intervals of storages that the same unit writes and the same units read.
 
     Attributes
     ----------
     writer, readers
-        Units.
+        The unit that writes the storages, and the units that read them.
     kept
-        True if the last one lasts to the end.
+        True if the last interval lasts to the end.
     there
-        True if the first one is there from the start: the writer has run before.
+        True if the first interval begins at the start: the writer has run before.
     demand
-        Bytes in units.
+        Bytes of the storages, in units.
     end, length
-        For every run of the writer, e_ic and the interval's length; ``None`` if there is none.
+        For every run of the writer, e_ic and the interval's length; ``None`` if it begins no
+        interval.
     """
 
     writer: int
@@ -64,13 +65,13 @@ class RetentionModel:
     Attributes
     ----------
     retentions
-        Those of the storages that one unit alone writes.
+        Retention intervals of the storages that a single unit writes.
     sole_retentions
-        Those of the storages in X.
+        Retention intervals of the storages in X.
     serves
-        For every need, y by the writer's runs.
+        For every need, the variables y, by run of the writer.
     during
-        For every unit, x_v and the storages that it alone accesses, in units of bytes.
+        For every unit, x_v plus the storages that it alone accesses, in units of bytes.
     """
 
     def __init__(self, problem: RematProblem, model: cp_model.CpModel, runs: Runs, unit: int):
@@ -121,7 +122,7 @@ class RetentionModel:
             model.add(length == 1).only_enforce_if(absent)
 
     def add_service(self) -> None:
-        """A run of a reader is served by an earlier run of the writer, still retained then."""
+        """An earlier run of the writer, still retained, serves every run of a reader."""
         for retention in self.retentions:
             for reader in retention.readers:
                 for run in range(self.runs.copies[reader]):
@@ -153,7 +154,7 @@ class RetentionModel:
         return served
 
     def add_kept(self) -> None:
-        """The retention interval that the last run begins of a kept storage lasts to the end."""
+        """The last run's retention interval of a kept storage lasts to the end."""
         for retention in self.retentions:
             if not retention.kept:
                 continue
@@ -164,7 +165,7 @@ class RetentionModel:
                 if end is not None:
                     self.model.add(end == self.runs.end).only_enforce_if(lasts)
                 else:
-                    # A storage that is neither there nor written again cannot be kept.
+                    # A storage that is neither present nor written again cannot be kept.
                     self.model.add_bool_or([~literal for literal in lasts])
 
     def add_used(self) -> None:
@@ -180,7 +181,7 @@ class RetentionModel:
                     self.model.add_bool_or([*served.get((unit, copy), ()), ~active[copy]])
 
     def add_sole_retentions(self) -> None:
-        """b_i <= p and e_i >= p + 1 of every run that accesses storage i."""
+        """b_i <= p and e_i >= p + 1 for every run that accesses storage i."""
         ordering, runs, model = self.problem.ordering, self.runs, self.model
         for retention in self.sole_retentions:
             present, kept = ordering.present[retention.storage], ordering.kept[retention.storage]
@@ -206,7 +207,7 @@ class RetentionModel:
             for copy, end in enumerate(retention.end):
                 if end is None:
                     continue
-                # A storage that is there from the start is live from time 0.
+                # A storage that is present from the start is live from time 0.
                 start = runs.at[retention.writer][copy] if copy or not retention.there else 0
                 own_length = retention.length[copy]
                 length = end - start if own_length is None else own_length

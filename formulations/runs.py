@@ -16,11 +16,11 @@ Constraints
 
 There are two grids of times.
 
-Free order: times 0, …, N - 1, with N runs at most. As in ``formulations.positions``, runs may share
-a time: all that any of them accesses is live at it, so they can run one after another.
+Free order: times 0, …, N - 1, with at most N runs. As in ``formulations.positions``, runs may share
+a time: all storages that one of them accesses are live then, so they can run one after another.
 
 Staged: the first runs have a fixed order. Stage j ends with the first run of the order's unit j;
-before it, any of the units k < j run again, in order and each at most once. In stage j, unit k <= j
+before that run, any units k < j run again, in order and each at most once. In stage j, unit k <= j
 runs at time j (j + 1) / 2 + k (MOCCASIN, Bartan et al., 2023). No two runs share a time.
 """
 
@@ -46,22 +46,22 @@ class Runs:
     problem
         Units and storages.
     model
-        The variables are added to it.
+        The model to which the variables are added.
     copies
-        C_v of every unit, at least 1; that of a unit which has run before counts its run before.
+        C_v of every unit, at least 1; for a unit that has run before, it includes that run.
     order
         Units by their first runs, for the staged grid; ``None`` for a free order.
     done
-        Units that have run before; a free order only.
+        Units that have run before; only with a free order.
 
     Attributes
     ----------
     active
-        a_vc of every unit; 1 for the first.
+        a_vc of every unit; the number 1 for first runs.
     at
-        p_vc of every unit; numbers where they are fixed.
+        p_vc of every unit; numbers if the times are fixed.
     end
-        The time at which everything has run.
+        The time at which all units have run.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Runs:
             self.model.add_min_equality(0, firsts)
 
     def add_again(self) -> None:
-        """a_vc implies a_v,c-1 and p_v,c-1 + 1 <= p_vc; p_vc is its earliest if v does not run."""
+        """a_vc implies a_v,c-1 and p_v,c-1 + 1 <= p_vc; p_vc is its least value without a run."""
         for active, at, earliest in zip(self.active, self.at, self.earliest, strict=True):
             for copy in range(1, len(at)):
                 here = active[copy]
@@ -168,7 +168,7 @@ class Runs:
     def place(self, schedule: Sequence[int]) -> tuple[tuple[int, ...], list[list[int]]] | None:
         """A schedule put on this grid, and the times of every unit's runs.
 
-        ``None`` if the grid has no place for it. Runs that serve no reader are left out.
+        ``None`` if the schedule does not fit the grid. Runs that serve no reader are left out.
         """
         laid = self._laid(schedule)
         if laid is None:
@@ -255,14 +255,14 @@ def needed_runs(
 ) -> list[bool]:
     """For every run of a schedule, True if a later run needs it.
 
-    The schedule without the other runs has no larger peak. A first run is needed if another unit
-    waits for it before the next run of its unit, or if the unit does not run again; all first runs
-    are if their order is ``fixed``. The units ``done`` have run before.
+    Without the other runs, the schedule has no larger peak. A first run is needed if another unit
+    waits for it before the next run of its unit, or if the unit does not run again; if the order of
+    first runs is ``fixed``, all first runs are needed. The units ``done`` have run before.
     """
     wanted = problem.ordering.kept.tolist()
     waited, later = [False] * len(problem), [unit in done for unit in range(len(problem))]
     first = dict(zip(reversed(schedule), range(len(schedule) - 1, -1, -1), strict=True))
-    # If bytes are live at the first step alone, the unit that runs first matters.
+    # If bytes are live at the first step only, the unit that runs first matters.
     fixed = fixed or problem.ordering.entry > 0
     needed = [False] * len(schedule)
     for position in range(len(schedule) - 1, -1, -1):

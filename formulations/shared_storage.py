@@ -24,16 +24,16 @@ Constraints
 Objective
     minimise total
 
-A storage is named by the first of its members in leading order: the largest, whose size is that of
-the storage. So storages have no interchangeable numbers, and no variables for their sizes. For each
-leader, the sets of buffers live at a step are restricted to those that it can lead, and sets that
-are part of others are left out; for a set of a single buffer, ``apart`` is ``led``.
+A storage is named by the first of its members in leading order: the largest, whose size is the
+storage's size. So storages have no interchangeable numbers, and no variables for their sizes. For
+each leader, the sets of buffers live at a step are restricted to buffers that it can lead, and
+subsets of other sets are left out; for a set of a single buffer, ``apart`` equals ``led``.
 
 The bound by rank is a lower bound L that needs no search. If c buffers of at least v bytes are live
 at one step, they lie in c storages of at least v bytes each. So the k-th largest storage is at
 least as large as the k-th largest buffer live at any step. The sum of these sizes over k bounds the
-total (Pisarchyk and Lee, 2020). It is never below the live bytes of a step, which are the same sum
-with that step for every k. The bounds of the groups add up.
+total (Pisarchyk and Lee, 2020). The bound is never below the live bytes of a step, which are the
+same sum with one step for all k. The bounds of several groups are added.
 
 Without groups this is *max-coloring* of an interval graph (Pemmaraju, Raman and Varadarajan,
 "Buffer Minimization Using Max-Coloring", SODA 2004), NP-hard; with x_ll for the storages, it is the
@@ -105,7 +105,7 @@ class SharedStorageModel:
         self.unit = math.gcd(*self.problem.size.tolist()) or 1
 
     def add_storages(self) -> None:
-        """x_bl as ``lead[l][b]``, by leader, then buffer."""
+        """The variables x_bl as ``lead[l][b]``: by leader, then by buffer."""
         order = leading_order(self.problem)
         meets = meeting(self.problem)
         for k, leader in enumerate(order.tolist()):
@@ -203,7 +203,7 @@ def meeting(problem: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
-    """Sets of these rows that hold bytes together, none part of the next or previous one.
+    """Sets of these rows that hold bytes together, none a subset of the set before or after it.
 
     Examples
     --------
@@ -220,10 +220,10 @@ def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
     starts, ends = np.unique(lower), np.unique(upper)
     if len(ends) == 0:
         return []
-    # Ends of spans that were live together with the latest one to begin.
+    # Ends of spans with no other end since the latest begin: the live set is largest there.
     latest_start = starts[np.searchsorted(starts, ends, side="left") - 1]
     closes = ends[latest_start >= np.concatenate([[-1], ends[:-1]])]
-    # The spans begun by each end, less those that ended before: each span is added once.
+    # The spans begun before each end, less the spans ended before: each span is added once.
     by_start = np.argsort(lower, kind="stable")
     begun = np.searchsorted(lower[by_start], closes, side="left")
     live, sets = by_start[:0], []

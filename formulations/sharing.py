@@ -3,8 +3,8 @@
 Sets
     B        buffers, each with one lifespan
     P        pairs of buffers i < j that are live together
-    D_ij     for a pair, the distances at which the two may share bytes: one holds a copy of the
-             other's bytes, or an op writes one in place over the other; empty for most pairs
+    D_ij     the distances at which the two buffers of a pair may share bytes: one holds a copy of
+             the other's bytes, or an op writes one in place over the other; empty for most pairs
 
 Parameters (addresses in units of u bytes, which divides all sizes, distances and alignments that do
 not divide it)
@@ -28,8 +28,8 @@ Objective
 
 Buffers whose D_ij are all empty need no literals among themselves: they go into one
 ``NoOverlap2D``, as in ``formulations.packing``. The distances of a solution tell which in-place
-results and placements the plan uses. There is no published model for that choice; distances turn it
-into geometry.
+pairs and placements the plan uses. There is no published model for this choice; with distances it
+becomes geometry.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class SharingModel:
             self.factor.append(factor)
 
     def add_pairs(self) -> None:
-        """One of a pair lies below or above the other, or at a distance at which they may share.
+        """One buffer of a pair lies below or above the other, or at a distance of sharing.
 
-        Only for pairs with a buffer that may share bytes with some other.
+        Only pairs with a buffer that may share bytes have these literals.
         """
         sharing = sorted({row for pair in self.shifts for row in pair})
         problem, size = self.problem, self._sizes()
@@ -146,7 +146,7 @@ class SharingModel:
                 self.model.add_bool_or(choices)
 
     def add_no_overlap(self) -> None:
-        """Buffers that share bytes with no other lie apart in steps × addresses."""
+        """Buffers that share no bytes lie apart in steps × addresses."""
         sharing = {row for pair in self.shifts for row in pair}
         times, addresses, size = [], [], self._sizes()
         for row in range(len(self.problem)):

@@ -1,16 +1,16 @@
 """Spilling: the gaps between accesses through which storages are kept in a fast pool.
 
 Sets
-    S        storages;  A_s, accesses of s in order of time;  G_s, gaps between them, with one
-             before the first access of what the caller brings, one after the last of what is kept
+    S        storages;  A_s, accesses of s in order of time;  G_s, gaps between them, and one
+             before the first access if the caller brings s, one after the last if s is kept
     T        steps;  a_t, G_t, the accesses at t and the gaps that hold t
     C        credits: an output o_c that may be written over one of the inputs I_c at step t_c
 
 Parameters (rooms in units of their greatest common divisor)
     r_s          room of s in the fast pool
-    v_s, w_s     cost of a spill of s and of a reload: bytes moved, or the cycles that this takes
+    v_s, w_s     cost of a spill and of a reload of s: bytes moved, or the cycles of the move
     d_a          cost of access a if it reads in the slow pool
-    b_t          room taken at t by what cannot move
+    b_t          room taken at t by storages that cannot move
     k_c          room that credit c saves
     R            capacity of the fast pool
 
@@ -19,26 +19,26 @@ Variables
     p_a      access a happens in the fast pool
     y_s      s is written to the slow pool
     q_ci     credit c counts: o_c is written over input i
-    h_t      room taken at t by gaps that hold t; only where there are very many terms otherwise
+    h_t      room taken at t by gaps that hold t; only if there would be very many terms without
 
 Constraints
     held         x_g implies p_a of the accesses at both ends of g
-    written back y_s >= 1 - x_g for every gap of a storage that an op writes, and y_s >= 1 - p_a of
-                 its first access;  y_s >= x_0 - x_g of one that the caller brings, whose first gap
-                 is 0
-    stays        x_g >= x_0 of an input that must lie where the caller put it at the end
+    written back y_s >= 1 - x_g for every gap of a storage s that an op writes, and
+                 y_s >= 1 - p_a for its first access a;  y_s >= x_0 - x_g if the caller brings s,
+                 with 0 the first gap
+    stays        x_g >= x_0 for an input that must be in the caller's pool again at the end
     over         q_ci implies p of the output and of i, and not x_g of the gap g after i;
                  sum over i of q_ci <= 1
     capacity     at every step:  b_t + sum of r_s p_a + sum of r_s x_g - sum of k_c q_ci <= R
-    chained      h_t = h_t-1 + sum of r_s x_g of gaps that begin at t - that of gaps that end there
+    chained      h_t = h_t-1 + sum of r_s x_g of gaps that begin at t - the same of gaps that end
 
 Objective
     minimise the cost of moves:  sum of v_s y_s
              + sum over gaps g that end in access a of  w_s (p_a - x_g) + d_a (1 - p_a)
 
 The retention part of COSMA (Zhang et al., arXiv 2311.18246) at one order, with the offsets left to
-packing. A gap that is dropped is dropped right after the access before it, and what is reloaded is
-reloaded right before its access: nothing is gained by doing so in between.
+packing. If a gap is not kept, the storage leaves the pool right after the access before the gap and
+is reloaded right before the access after it: other times would gain nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from cpplan.spilling.problem import SpillProblem
 
 Literal = cp_model.IntVar
-# Gaps times the steps that they hold beyond which the room held is chained from step to step.
+# Sum of the gaps' steps above which the room held is chained from step to step.
 _MANY_TERMS = 300_000
 
 
@@ -79,13 +79,13 @@ def build(
     problem
         The problem.
     upper
-        Only plans that move fewer bytes are wanted.
+        Upper limit: only plans that move fewer bytes are solutions.
     capacity
-        Room of the fast pool at each step, if it is not the same at all.
+        Room of the fast pool at each step, if it is not the same at all steps.
     free
-        Gaps that may change; the others are as in ``near``.
+        Mask of the gaps that may change; the others stay as in ``near``.
     near
-        Gaps kept in the solution around which to search.
+        Mask of the gaps kept in the solution around which to search.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class SpillModel:
             self.rows[step] = self.model.add(total <= self.limits[step] - constant).index
 
     def _chain(self, room: Sequence[int]) -> None:
-        """Room held by gaps at each step, from that at the step before."""
+        """Room held by gaps at each step, from the room at the step before."""
         problem = self.problem
         changes: list[list[tuple[int, Literal | int]]] = [[] for _ in range(problem.steps + 1)]
         for gap, storage in enumerate(problem.gap_storage.tolist()):
@@ -262,7 +262,7 @@ class SpillModel:
             self.model.add(held == before + total)
 
     def _tight(self) -> NDArray[np.bool_]:
-        """Steps that may exceed their limit: the others need no row."""
+        """Mask of the steps that may exceed their limit: the others need no row."""
         problem = self.problem
         most = problem.base.copy()
         np.add.at(most, problem.access_step, problem.room[problem.access_storage])
@@ -308,7 +308,7 @@ class SpillModel:
         self.model.minimize(total)
 
     def _start(self, storage: int) -> int:
-        """The gap before the first access of what the caller brings: its first gap."""
+        """The gap before the first access of a storage that the caller brings: its first gap."""
         return int(np.searchsorted(self.problem.gap_storage, storage))
 
     def _first_access(self) -> dict[int, int]:
@@ -318,7 +318,7 @@ class SpillModel:
         return found
 
     def hint(self, kept: NDArray[np.bool_]) -> None:
-        """Hint at a solution: the gaps kept."""
+        """Hint at the solution with these gaps kept."""
         problem = self.problem
         near, spilled = problem.near(kept), problem.spilled(kept)
         for variables, values in ((self.x, kept), (self.p, near), (self.y, spilled)):
@@ -344,7 +344,7 @@ class SpillModel:
             self.model.add_hint(self.q[credit, access], works)
 
     def extract(self, solver: Solved) -> NDArray[np.bool_]:
-        """Gaps kept in the solution."""
+        """Mask of the gaps kept in the solution."""
         kept = [x == 1 if isinstance(x, int) else solver.value(x) == 1 for x in self.x]
         found: NDArray[np.bool_] = np.array(kept, dtype=np.bool_)
         return found

@@ -1,10 +1,10 @@
 """Prices of room at every step, from the linear relaxation of spilling.
 
 With a price l_t >= 0 for each byte of room at step t, every storage chooses its gaps by itself: it
-pays for the room that it takes and for the bytes that it moves. What all storages pay at least,
-less the price of the room that there is, bounds the bytes moved by every plan (Lagrangian duality).
-A storage's choice is a shortest path, so the best prices prove as much as the linear relaxation;
-they are its duals. Any prices prove something: rounding does no harm.
+pays for the room that it takes and for the bytes that it moves. The least sum of all payments, less
+the price of the pool's whole room, bounds the bytes moved by every plan (Lagrangian duality). A
+storage's choice is a shortest path, so the best prices prove as much as the linear relaxation: they
+are its duals. Any prices prove a bound, so rounding them is safe.
 """
 
 from __future__ import annotations

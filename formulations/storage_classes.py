@@ -25,14 +25,14 @@ Constraints
 Objective
     minimise total
 
-The model does not decide the storage of a buffer within its class. Intervals of which at most y are
-live at once fit into y storages: in the order of their first steps, give each any storage that is
-free (interval graphs are perfect). So no two solutions differ only in the numbers of equal
-storages, and there is a literal per buffer and size, rather than per pair of buffers as in
-``formulations.shared_storage``. Buffers with gaps need that model: those of one class may need more
-storages than buffers are ever live at once.
+The model does not decide the storage of a buffer within its class. If at most y intervals are live
+at once, they fit into y storages: in the order of their first steps, each takes any free storage
+(interval graphs are perfect). So no two solutions differ only in the numbers of equal storages, and
+there is one literal per buffer and size, not per pair of buffers as in
+``formulations.shared_storage``. Buffers with gaps need that model: the buffers of one class may
+need more storages than there are buffers live at once.
 
-A storage larger than its largest buffer is never of use, so every storage has the size of some
+A storage larger than its largest buffer is never useful, so every storage has the size of some
 buffer. ``ranks`` follows from the rest and gives the linear relaxation the bound by rank (see
 ``formulations.shared_storage``).
 """
@@ -100,7 +100,7 @@ class StorageClassesModel:
     lower: int
     model: PolledModel = field(default_factory=PolledModel)
     unit: int = field(init=False)
-    # By class, a pair of group and size: the number of storages, and the buffers that lie there.
+    # Class (group, size) -> its number of storages; class -> buffer -> literal that it lies there.
     count: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
     holds: dict[tuple[int, int], dict[int, cp_model.IntVar]] = field(default_factory=dict)
     total: cp_model.IntVar = field(init=False)
@@ -110,7 +110,7 @@ class StorageClassesModel:
         self.cliques = live_sets(self.problem, np.arange(len(self.problem)))
 
     def add_classes(self) -> None:
-        """x_bc and y_c."""
+        """The variables x_bc and y_c."""
         for label in np.unique(self.group).tolist():
             rows = np.flatnonzero(self.group == label)
             for size in np.unique(self.problem.size[rows])[::-1].tolist():
@@ -130,7 +130,7 @@ class StorageClassesModel:
             self.model.add_exactly_one(choice)
 
     def add_room(self) -> None:
-        """A class holds at most as many of the buffers live at a step as it has storages."""
+        """At every step, a class holds at most as many live buffers as it has storages."""
         for key, members in self.holds.items():
             # Buffers too large for the class are left out, which leaves fewer live sets.
             for clique in live_sets(self.problem, np.array(list(members), np.int64)):
@@ -138,7 +138,7 @@ class StorageClassesModel:
                 self.model.add(sum(live) <= self.count[key])
 
     def add_ranks(self) -> None:
-        """At least as many storages of a size or more as buffers of it or more live at one step."""
+        """The number of storages of at least a size is at least the number of such live buffers."""
         for label, size in self.count:
             poll()
             counted = (self.group == label) & (self.problem.size >= size)
@@ -179,15 +179,15 @@ class StorageClassesModel:
         return self.in_bytes(solver.best_objective_bound)
 
     def extract(self, solver: Solved) -> Ints:
-        """For every buffer, shape ``(n,)``, the row that is the first in its storage."""
+        """For every buffer, shape ``(n,)``, the row of the first buffer in its storage."""
         storage = np.zeros(len(self.problem), np.int64)
         upper = self.problem.upper
         for members in self.holds.values():
             chosen = [row for row, lies_here in members.items() if solver.boolean_value(lies_here)]
-            # Without bytes, a buffer is never live and fits beside anything.
+            # A buffer without bytes is never live and fits anywhere.
             rows = np.array([row for row in chosen if self.problem.size[row]], np.int64)
             storage[chosen] = rows[0] if len(rows) else chosen
-            # The step at which each storage is free again, and its first row.
+            # For each storage, the step at which it is free again, and its first row.
             busy: list[tuple[int, int]] = []
             for row in rows[np.argsort(self.problem.lower[rows], kind="stable")].tolist():
                 first = row
