@@ -28,7 +28,7 @@ Constraints
                  with k the number of terms
     freed once   S_t+1,i + sum over v of D_tiv <= S_ti + R_t,w_i
     memory       U_t0 = sum of s_i S_ti + sum of s_i R_t0 over the storages that 0 begins
-                 U_tv = U_t,v-1 - sum of s_i D_ti,v-1 + sum of s_i R_tv over those that v begins
+                 U_tv = U_t,v-1 - sum of s_i D_ti,v-1 + sum of s_i R_tv over the i that v begins
     limit        U_tv + x_v R_tv <= 1
 
 Objective

@@ -1,6 +1,6 @@
 """Retention intervals of storages whose units may run again, and the runs that they serve.
 
-The sets, variables and constraints are those of ``formulations.rematerialization``.
+``formulations.rematerialization`` has the sets, variables and constraints.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class AliasCandidate:
     inner, outer
         The storages of the relation's ``tensor`` and ``other``.
     shift
-        Address of ``inner`` less that of ``outer``, bytes.
+        Address of ``inner`` less the address of ``outer``, bytes.
     begin, end
         The bytes shared, counted from the start of ``outer``.
     """
@@ -50,7 +50,7 @@ class AliasCandidate:
     def overlaps_itself(self, distance: int) -> bool:
         """True if the op would copy between byte ranges that overlap without being the same.
 
-        ``distance`` is the address of ``inner`` less that of ``outer``.
+        ``distance`` is the address of ``inner`` less the address of ``outer``, bytes.
         """
         return not self.in_place and 0 < abs(distance - self.shift) < self.end - self.begin
 
@@ -65,10 +65,11 @@ def find_candidates(
 
     ``poll`` is called for every op that may share bytes, and may raise.
 
-    Candidates that no plan can use are left out: those of storages outside the arena, of constants,
-    of storages that several ops write into (no single op decides their bytes), of ops with bodies
-    and of tensors that share a storage already, and relations that do not hold for another output
-    over the same bytes (:func:`~cpplan.aliasing.candidates.candidate_relations`).
+    Candidates that no plan can use are left out. They are between storages outside the arena,
+    constants, storages that several ops write into (no single op decides their bytes) or tensors
+    that share a storage already; or they come from ops with bodies, or from relations that do not
+    hold for another output over the same bytes
+    (:func:`~cpplan.aliasing.candidates.candidate_relations`).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Relations of an op that a plan can use: those that hold for all outputs over the same bytes.
+"""Relations of an op that a plan can use: they hold for all outputs over the same bytes.
 
 Outputs of an op may overlap in one storage: an output and a view of it. The op declares for each
 output the tensor that it is copied from, or may be written over. Bytes that are written under two
@@ -17,10 +17,10 @@ from cpplan.model.plan import Relation, RelationKind
 
 
 class _Said(NamedTuple):
-    """An alias fact: bytes ``[begin, end)`` of ``root`` may be those of ``source``.
+    """An alias fact: bytes ``[begin, end)`` of ``root`` may be bytes of ``source``.
 
     ``root`` and ``source`` are storages; ``root`` holds ``result``. ``shift`` is the address of
-    ``source`` less that of ``root`` if they share these bytes.
+    ``source`` less the address of ``root`` if they share these bytes.
     """
 
     kind: RelationKind
@@ -42,7 +42,7 @@ class _Said(NamedTuple):
 
 
 def candidate_relations(graph: Graph, op: Op) -> Iterator[Relation]:
-    """Relations of an op except those that no plan can use. O(relations × tensors of the op).
+    """Relations of an op that a plan can use. O(relations × tensors of the op).
 
     Relations left out: in-place pairs whose input bytes the op accesses under another name too,
     results in a storage that the op reads (they lie there already), and relations that do not hold

@@ -86,7 +86,7 @@ class ProgramLives:
         return one not in self.kept and self.upper[one] == step + 1 and self.lower[other] == step
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
-        """Function as of :meth:`Lives.together`, built in O(names log names).
+        """The function of :meth:`Lives.together`, built in O(names log names).
 
         A call usually takes O(names / 256 + storages found).
         """
@@ -150,7 +150,7 @@ class AnyOrderLives:
         return last and self.accessors[one] != rest and self.writer.get(other) == op
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
-        """Function as of :meth:`Lives.together`, built in O(storages × (storages + ops))."""
+        """The function of :meth:`Lives.together`, built in O(storages × (storages + ops))."""
         ops = len(self.graph.ops)
         # True if all ops that access a storage (row) precede an op (column) in every order.
         gone = np.zeros((len(names), ops), bool)

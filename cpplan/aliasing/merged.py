@@ -32,7 +32,7 @@ class Merged:
     within: Ints
 
     def spread(self, offsets: Ints) -> Ints:
-        """Offsets of the original buffers, bytes, from those of ``problem``."""
+        """Offsets of the original buffers, bytes, from the offsets of the rows of ``problem``."""
         return offsets[self.row] + self.within
 
 

@@ -138,7 +138,7 @@ def relax_sharing(
 ) -> tuple[OrderProblem, int]:
     """A relaxed problem that needs no more bytes, in any order, than any choice of candidates.
 
-    All placements are taken at once, as in ``cpplan.aliasing.bounds``; if those of a group
+    All placements are taken at once, as in ``cpplan.aliasing.bounds``; if the placements of a group
     contradict each other, only its largest storage counts. Results that an op may write in place
     are subtracted at its own step. To keep all sizes non-negative, every op gets additional bytes:
     the second value, to be subtracted from a peak or a bound of the problem.

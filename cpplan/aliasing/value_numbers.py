@@ -82,7 +82,8 @@ class Origins:
     def equal(self, one: str, other: str, shift: int) -> bool:
         """True if the bytes that two storages share have the same origin.
 
-        ``shift`` is the address of ``other`` less that of ``one``. O(pieces that they share).
+        ``shift`` is the address of ``other`` less the address of ``one``. O(pieces that they
+        share).
         """
         mine, theirs = self.of[one], self.of[other]
         begin, end = max(0, shift), min(mine[-1].end, theirs[-1].end + shift)

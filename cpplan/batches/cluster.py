@@ -19,8 +19,8 @@ from cpplan.model.errors import InputError, MissingExtraError
 def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
     """Rows from a Dask cluster as tasks finish; each thread of its workers runs one task at a time.
 
-    A worker that is lost costs no row: its tasks go to others. Files must be where the workers find
-    them under the same names. If a run is interrupted, its workers finish the tasks that they have
+    A worker that is lost costs no row: its tasks go to others. The workers must find the files
+    under the same names. If a run is interrupted, its workers finish the tasks that they have
     begun.
 
     Parameters

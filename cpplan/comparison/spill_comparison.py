@@ -147,7 +147,7 @@ class _Judge:
         self.timed = plan.time_bound is not None
         self.bound = plan.time_bound if self.timed else plan.moved_bytes_bound
         self.bytes = spill_problem(program, self.residency, self.pools, share=self.share)
-        # What rules go by.
+        # Problem and costs by which the rules choose.
         self.problem = self.bytes
         if self.timed:
             self.problem = spill_problem(

@@ -175,7 +175,7 @@ def _are_lists(column: Sequence[Any], *item: type) -> bool:
 def column_of(
     rows: Sequence[Mapping[str, Any]], key: str, keys: Collection[str], default: Any = None
 ) -> list[Any]:
-    """The value of a key in each row, or the default where a row has none.
+    """The value of a key in each row, or the default if a row lacks the key.
 
     ``keys`` are all keys that occur in some row.
 

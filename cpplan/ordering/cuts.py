@@ -2,10 +2,11 @@
 
 In every order, the ops that run before an op ``u`` form a downset ``D``: closed under predecessors,
 with all ancestors of ``u``, without ``u`` and its descendants. The bytes live while ``u`` runs
-depend on ``D`` alone: they are those of the storages that ``u`` accesses, and of the storages that
-are begun by an op of ``D`` (or present) and needed by an op outside ``D`` (or kept). The minimum of
-these bytes over all ``D`` is a minimum cut between the ancestors and ``u`` with its descendants,
-``D`` on the source's side (a closure problem, Picard 1976, with a pair of nodes for each storage):
+depend on ``D`` alone: the bytes of the storages that ``u`` accesses, and of the storages that an op
+of ``D`` has begun (or that are present) and an op outside ``D`` needs (or that are kept). The
+minimum of these bytes over all ``D`` is a minimum cut between the ancestors and ``u`` with its
+descendants, ``D`` on the source's side (a closure problem, Picard 1976, with a pair of nodes for
+each storage):
 
 * ``v → p`` of unlimited capacity for each predecessor ``p`` of ``v``: if ``v`` has run, so has
   ``p``;
@@ -54,7 +55,7 @@ class OrderCuts:
     ----------
     bounds
         Lower bound on the bytes live while each op runs, in every order, shape ``(ops,)``: the
-        minimum cut where it has been computed, else the forced bytes.
+        minimum cut if it has been computed, else the forced bytes.
     order, peak
         The best order seen, and its peak, bytes.
 
@@ -93,7 +94,7 @@ class OrderCuts:
         return int(self.bounds.max(initial=0))
 
     def run(self, deadline: Deadline, *, enough: int | None = None) -> None:
-        """Cut the ops that may raise the bound, those with the most bytes first.
+        """Cut the ops that may raise the bound, in order of falling bytes.
 
         It ends at a bound of ``enough`` bytes, or when the next cut may take longer than the time
         left: a cut cannot be stopped once begun.

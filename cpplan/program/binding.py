@@ -90,7 +90,7 @@ def bind_largest(
 ) -> tuple[Graph | Program | Problem, Plan]:
     """The source and the plan for several sizes, at the size with the largest arena.
 
-    The plan's own columns are those of that size, and all its claims about them are kept.
+    The plan's own columns hold at that size, and all its claims about them are kept.
     """
     assert plan.symbols is not None
     largest = max(plan.symbols.sizes, key=lambda values: plan.at(values).peak)

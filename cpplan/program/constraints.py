@@ -15,8 +15,8 @@ from cpplan.model.graph import Graph, Op
 def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str] = ()) -> Graph:
     """The graph with control edges so that all orders start with ``first`` and end with ``last``.
 
-    The ops of ``first`` run in the order in which they are named, then all others, then those of
-    ``last`` in the order in which they are named. The result lists its ops in that order too: if
+    The ops of ``first`` run in the order in which they are named, then all other ops, then the ops
+    of ``last`` in the order in which they are named. The result lists its ops in that order too: if
     the listing was an execution order, it still is one. Nothing else changes. O(ops +
     dependencies).
 
@@ -54,7 +54,7 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
 
     after: dict[int, list[int]] = {k: [] for k in range(len(graph.ops))}
     inner = set(between)
-    # Of the ops in between, only sources and sinks need an edge; the rest follows.
+    # Only sources and sinks among the ops in between need an edge; the rest follows.
     sources = [k for k in between if inner.isdisjoint(graph.predecessors[k])]
     sinks = inner.difference(*(graph.predecessors[k] for k in between))
     _chain(after, head)

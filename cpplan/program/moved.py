@@ -42,7 +42,7 @@ class MovedProgram:
     origin: Mapping[str, str]
 
     def places(self, graph: Graph) -> dict[str, tuple[str, int]]:
-        """Buffer and byte offset of each tensor of the model: of inputs first, of others last."""
+        """Tensor -> buffer and byte offset: an input's first copy, any other tensor's last copy."""
         root = self.program.graph.root
         return {
             t.name: root[(self.begins if t.kind == "input" else self.ends)[t.name]]

@@ -18,8 +18,8 @@ def assign_candidates(
 
     A buffer's candidates are the pools that all its tensors may go to: the pools that a tensor
     names, or else all pools of the buffer's kind. Buffers that hold a constant go to constant
-    pools, if there are any; all others to workspace pools. The order is that of the first tensor
-    that names pools, else that of ``pools``.
+    pools, if there are any; all others to workspace pools. They are in the order of the first
+    tensor that names pools, or else in the order of ``pools``.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ def unroll(program: Program) -> Program:
     If several ops write parts of a storage, and a run begins a new copy by writing only a part, the
     whole new copy is a workspace of that run: no op reads it by its name. If an op writes a view
     again in a copy that already holds the view, it writes a new tensor over the same bytes, which
-    no other op names. This tensor has no in-place pairs and placements; those of the first run
-    remain.
+    no other op names. This tensor has no in-place pairs and placements; the first run keeps its
+    own.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Budgets, interrupts, files, CP-SAT runs and compiled loops: what every room uses."""
+"""Budgets, interrupts, files, CP-SAT runs and compiled loops, for use in every room."""

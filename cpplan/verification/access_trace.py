@@ -42,7 +42,8 @@ class Access(NamedTuple):
 
     ``op`` is ``None`` if the caller accesses them, before or after the program. ``source`` is the
     place from which the bytes are copied if the op only copies them. ``owner`` is the first step of
-    the run to which the access belongs; for an access in a body, that of the program's own op.
+    the run to which the access belongs; an access in a body belongs to the run of the program's own
+    op.
     """
 
     step: int

@@ -33,9 +33,10 @@ class Union:
 
 
 def sharing_retentions(accesses: Iterable[Access]) -> dict[str, Retention]:
-    """Retentions that may share bytes by choice: of tensors between ops, written by one run alone.
+    """Name -> retention that may share bytes by choice: not in a body, written by one run only.
 
-    A retention is excluded if a repeated op first writes only a view in it.
+    Constants and workspaces are excluded, and a retention in which a repeated op first writes only
+    a view.
     """
     writers: dict[Retention, set[int | None]] = defaultdict(set)
     whole: set[Retention] = set()

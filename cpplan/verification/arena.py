@@ -92,8 +92,9 @@ def simulate(
     Raises
     ------
     VerificationError
-        If bytes were destroyed (names op, tensor, bytes, step, and who destroyed them), an access
-        is misaligned or out of range, a buffer is missing, or the arena is larger than its buffers.
+        If bytes were destroyed (names op, tensor, bytes, step, and the write that destroyed them),
+        if an access is misaligned or out of range, if a buffer is missing, or if the arena is
+        larger than its buffers.
 
     Examples
     --------

@@ -127,7 +127,7 @@ def bytes_beside(
 
 
 def bytes_beside_one(storages: Storages, predecessors: Sequence[Sequence[int]], op: int) -> int:
-    """Bytes as of :func:`bytes_beside` for all storages and one op, in O(ops + accesses).
+    """The result of :func:`bytes_beside` for all storages and one op, in O(ops + accesses).
 
     Examples
     --------

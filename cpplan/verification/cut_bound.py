@@ -84,7 +84,7 @@ def holds_no_schedule(
 ) -> bool:
     """True if duals prove that no schedule is within a limit on live bytes.
 
-    Parameters and errors are those of :func:`least_cost`.
+    It has the same parameters and errors as :func:`least_cost`.
 
     Examples
     --------

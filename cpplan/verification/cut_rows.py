@@ -156,7 +156,7 @@ class CutRows:
             self._window.append((begins, ends))
 
     def _live(self, j: int, name: str) -> tuple[int, int]:
-        """Least and greatest value of k; equal where the value is known."""
+        """Least and greatest value of k; equal if the value is known."""
         if j == 0:
             return (int(name in self.groups.brought),) * 2
         if j > self.last:

@@ -3,13 +3,13 @@
 Every op of a model runs twice with the same kernel: once without a plan, each result in memory of
 its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. First, all bytes that the op
 will write, also in its bodies, are filled with a pattern, as a kernel that writes while it reads
-would change them; bytes written in place, or already where a copy would put them, are left alone.
-Then the op's inputs, and then its results, are compared bit for bit with the unplanned run. Once
-the results are in the arena, its inputs and outputs are compared again, except for inputs
-overwritten in place. So a plan that breaks any op is caught at that op, even if the final outputs
-hide it.
+would change them; bytes written in place, and bytes already at the place to which they would be
+copied, are left unchanged. Then the op's inputs, and then its results, are compared bit for bit
+with the unplanned run. Once the results are in the arena, its inputs and outputs are compared
+again, except for inputs overwritten in place. So a plan that breaks any op is caught at that op,
+even if the final outputs hide it.
 
-The kernels are those of a :class:`ModelRun`, which the reader of a format provides.
+A :class:`ModelRun`, which the reader of a format provides, has the kernels.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
     """Check the place of every tensor's latest value, and the lists of inputs and outputs.
 
     A tensor lies where the last run of its op wrote it; a view that no op writes lies in its base.
-    Of the tensors in its pools, the plan lists the inputs, the outputs and, as ``views``, every
+    For the tensors in its pools, the plan lists the inputs, the outputs and, as ``views``, every
     tensor that does not lie at the start of a buffer of its own name. Without ``runs``, each op
     runs once.
 

@@ -35,7 +35,7 @@ class HandOvers(NamedTuple):
     inner, outer
         Rows of the buffers of the relation's tensors.
     shift
-        Address of the inner buffer less that of the outer one, bytes.
+        Address of the inner buffer less the outer buffer's address, bytes.
     late
         True for a part that is copied out of a whole: the output then has bytes of its own only
         after the op. If false, the input has no bytes of its own from the op's step on.

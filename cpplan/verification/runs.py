@@ -99,8 +99,8 @@ class Run:
     places
         Places of the op's tensors: inputs where they are read, outputs where they are written.
     passed_on
-        Outputs that lay there already, since the op passes on what it reads: these are not written,
-        and nothing is copied to them or written in their place.
+        Outputs in a retention that the op also reads, and so passes on: the op does not write them,
+        and the run has no relations with them.
 
     For bytes that the op writes under several names, it must state the same under each name.
     """

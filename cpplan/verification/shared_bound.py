@@ -75,7 +75,7 @@ class Sharing:
             yield step, list(live)
 
     def at(self, step: int, live: Sequence[Retention]) -> int:
-        """Bytes that a step needs for joined retentions, less those that its op may overwrite."""
+        """Bytes that a step needs for joined retentions, less its op's savings in place."""
         joined: dict[int, list[Retention]] = {}
         for retention in live:
             joined.setdefault(self.group[retention.name], []).append(retention)

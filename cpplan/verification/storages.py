@@ -271,7 +271,7 @@ def _connected(accessors: Sequence[Sequence[int]]) -> bool:
 def never_shared(
     storages: Storages, accesses: Sequence[Access], first: Mapping[str, Run]
 ) -> set[str]:
-    """Storages that share no bytes by choice: constants, workspaces, those of several writers.
+    """Storages that share no bytes by choice: constants, workspaces, storages of several writers.
 
     ``first`` has the first run of every op, by the op's name.
 

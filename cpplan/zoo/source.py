@@ -101,7 +101,7 @@ def parse_source(text: str) -> Source:
 
 
 def read_options(source: Source, known: Mapping[str, int | None], modes: Iterable[str]) -> Options:
-    """Check the options of a source against those of its family.
+    """Check the options of a source against the options of its family.
 
     Parameters
     ----------

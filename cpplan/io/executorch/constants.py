@@ -1,4 +1,4 @@
-"""Results that depend on constants alone: how to find them and compute them beforehand."""
+"""Results that depend on constants alone: found in a module, and computed beforehand."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ ELEMENTWISE = frozenset(
         "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
     }
 )  # fmt: skip
-# Kinds of which only the first result counts: the others are empty.
+# Kinds with one result that counts, the first: the others are empty.
 BATCH_NORM = "_native_batch_norm_legit_no_training"
 
 

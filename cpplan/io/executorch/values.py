@@ -59,8 +59,8 @@ def check_values(module: GraphModule, name: str) -> None:
 class _Replay:
     """The last writer of each byte of the memories, and the results of each node.
 
-    ``values`` has (spec, number) for each result of a node: the number is that of the write that
-    made its bytes.
+    ``values`` has (spec, number) for each result of a node: the number of the write that made its
+    bytes.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 ONNX's inference does not know these operators. Most of them have the shape rule of some ONNX
 operator, which is inferred in their place: ``Sum`` of the inputs 0 and 3 for ``QLinearAdd``. Names,
-positions of inputs and attributes are those of ONNX Runtime's ``ContribOperators.md``.
+positions of inputs and attributes follow ONNX Runtime's ``ContribOperators.md``.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def translate_model(
     Parameters
     ----------
     with_weights
-        True if the model returned holds the values of its weights, including those in other files.
+        True if the model returned holds the values of its weights, also of weights in other files.
     """
     with naming(source):
         model = load_model(source, with_weights=with_weights)

@@ -1,9 +1,9 @@
 """Shapes of every tensor of an ONNX model: inference, and folded shape arithmetic.
 
-ONNX's own inference does most of the work. Four additions continue where it stops: shape
-arithmetic, which has small constant operands, is computed; most loops keep the shapes of the
-tensors that they carry; an If whose condition is known is replaced by its branch; and ONNX
-Runtime's operators have rules of their own.
+ONNX's own inference does most of the work. Four additions complete it: shape arithmetic, which has
+small constant operands, is computed; most loops keep the shapes of the tensors that they carry; an
+If whose condition is known is replaced by its branch; and ONNX Runtime's operators have rules of
+their own.
 """
 
 from __future__ import annotations

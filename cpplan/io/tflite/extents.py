@@ -38,7 +38,7 @@ def stored_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> dict[s
 
 
 def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteModel:
-    """The model without open axes: with the extents given, and otherwise those in the file.
+    """The model without open axes: with the extents given, or else the extents in the file.
 
     Raises
     ------

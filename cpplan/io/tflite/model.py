@@ -76,7 +76,7 @@ class FileTensor:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """An operator: its kind, and the numbers of its tensors, -1 where an optional one is left out.
+    """An operator: its kind, and the numbers of its tensors, -1 for an optional one left out.
 
     ``options`` is the table with its settings.
     """

@@ -261,7 +261,7 @@ class PieceOperators:
         return self.weights(tensor, box) if constant else read(tensor, box)
 
     def _pad_window(self, made: Any, source: FileOperator, work: PieceWork) -> None:
-        """Pad a piece where the whole operator is padded, and nowhere else."""
+        """Pad a piece at the borders at which the whole operator is padded, and not elsewhere."""
         tensors = self._tensors_of(source)
         operation = operation_of(source, *tensors, lambda _: None)
         image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))

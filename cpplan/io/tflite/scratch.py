@@ -1,11 +1,11 @@
 """Scratch memory that TFLite Micro's kernels request from the arena.
 
 A kernel requests *scratch buffers* while it is prepared, and uses them while it runs. Model files
-do not have their sizes. The sizes here are those of the reference kernels
-(``tensorflow/lite/micro/kernels`` in the sources of TFLite Micro), checked against the recording
-allocator of October 2026. Sizes for CMSIS-NN are in :mod:`cpplan.io.tflite.cmsis_nn`; ``kernels``
-of ``cpplan.load`` selects them. Kernels of other vendors request other sizes, which the caller
-states (``workspaces``).
+do not have their sizes. The sizes here follow the reference kernels
+(``tensorflow/lite/micro/kernels`` in the sources of TFLite Micro), and are checked against the
+recording allocator of October 2026. Sizes for CMSIS-NN are in :mod:`cpplan.io.tflite.cmsis_nn`;
+``kernels`` of ``cpplan.load`` selects them. Kernels of other vendors request other sizes, which the
+caller states (``workspaces``).
 
 The runtime places scratch buffers itself, the largest first, each into the first gap between the
 tensors live at the same time. So all scratch buffers of one op are planned as one block: they

@@ -3,8 +3,8 @@
 If an op's result has a single reader, the bytes that the op allocates and frees do not depend on
 the order. An order of a subtree is then a sequence of *segments*, each with the bytes it rises to
 and the bytes it leaves behind, and the best order of a forest merges the segments of its trees:
-first those that leave no more bytes than they found, the lowest rise first; then the others, the
-deepest fall from the highest point first. If this rule puts an op before a segment that must
+first the segments that leave no more bytes than they found, the lowest rise first; then the others,
+the deepest fall from the highest point first. If this rule puts an op before a segment that must
 precede it, the two become one segment.
 
 Liu, "An application of generalized tree pebbling to sparse matrix factorization" (SIAM J. Alg.

@@ -34,6 +34,6 @@ class Order(Protocol):
 
 _REGISTRY: Registry[Order] = Registry("an order", "order")
 
-# Of the built-in ones, the cheapest are first.
+# The built-in orders are registered from the cheapest to the most expensive.
 register, unregister = _REGISTRY.register, _REGISTRY.remove
 get, names = _REGISTRY.get, _REGISTRY.names

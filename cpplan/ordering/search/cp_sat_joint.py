@@ -26,7 +26,7 @@ def joint_model(
 ) -> PeakModel[Layout]:
     """The model of all orders with offsets that fit them.
 
-    An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: where one of these
+    An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: if one of these blocks
     stands for several buffers, the bound holds only for layouts that keep them together
     (``formulations.joint``).
 

@@ -221,7 +221,7 @@ def _bind(line: Line, lines: Lines, draft: _Draft) -> None:
 
 
 def _read_axis(axis: Axis, draft: _Draft) -> Axis:
-    """The axis with the tensors' own names for those of their copies."""
+    """The axis with the names of its tensors' copies replaced by the tensors' own names."""
     windows = (replace(w, tensor=draft.copy_of.get(w.tensor, w.tensor)) for w in axis.windows)
     return replace(axis, windows=tuple(windows))
 
