@@ -20,6 +20,8 @@ _TENSOR_KEYS = frozenset({"name", "size", "kind", "alignment", "view_of"})
 _OP_KEYS = frozenset(
     {"name", "kind", "inputs", "outputs", "workspaces", "cost", "in_place", "placements"}
 )
+# In place of a value that a row has not.
+_NONE = object()
 # Number of an op's names above which they are looked up in sets: an op may read thousands.
 _FEW = 8
 
@@ -102,7 +104,8 @@ def _keys(rows: Sequence[Any]) -> set[str] | None:
 
 def _views(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, int] | None]] | None:
     """The column of bases and offsets; ``None`` unless each is a base, alone or with an offset."""
-    given = [row["view_of"] for row in rows if "view_of" in row]
+    column: list[Any] = [row.get("view_of", _NONE) for row in rows]
+    given = [base for base in column if base is not _NONE]
     if not set(map(type, given)) <= {str, list, tuple}:
         return None
     pairs = [(base, 0) if type(base) is str else tuple(base) for base in given]
@@ -114,7 +117,7 @@ def _views(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, int] 
     if len(pairs) == len(rows):
         return {"view_of": [*pairs]}
     following = iter(pairs)
-    return {"view_of": [next(following) if "view_of" in row else None for row in rows]}
+    return {"view_of": [None if base is _NONE else next(following) for base in column]}
 
 
 Names = Sequence[tuple[str, ...]]

@@ -98,7 +98,10 @@ class GraphColumns:
     @cached_property
     def size(self) -> Ints:
         """Size of every tensor, bytes."""
-        return self._integers(tensor.nbytes for tensor in self._graph.tensors)
+        try:
+            return self._integers(map(attrgetter("size"), self._graph.tensors))
+        except TypeError:  # one has none, and says why
+            return self._integers(map(attrgetter("nbytes"), self._graph.tensors))
 
     @cached_property
     def alignment(self) -> Ints:
@@ -130,10 +133,11 @@ class GraphColumns:
         """
         given = [*map(attrgetter("view_of"), self._graph.tensors)]
         bases, offsets = np.full(len(given), -1, np.int64), np.zeros(len(given), np.int64)
-        if given.count(None) < len(given):
-            rows = [k for k, view_of in enumerate(given) if view_of is not None]
-            names, offsets[rows] = zip(*(given[k] for k in rows), strict=True)
-            bases[rows] = self._numbers(names)
+        views = [view_of for view_of in given if view_of is not None]
+        if views:
+            mask = np.fromiter(map(bool, given), np.bool_, len(given))
+            names, offsets[mask] = zip(*views, strict=True)
+            bases[mask] = self._numbers(names)
         return bases, offsets
 
     @cached_property
@@ -218,8 +222,8 @@ class GraphColumns:
     def ordered(self) -> bool:
         """True if ops wait for one another only because of data."""
         ops = self._graph.ops
-        in_sequence = any(sequence is not None for sequence in map(attrgetter("sequence"), ops))
-        return not in_sequence and not any(map(attrgetter("after"), ops))
+        sequences = [*map(attrgetter("sequence"), ops)]
+        return sequences.count(None) == len(ops) and not any(map(attrgetter("after"), ops))
 
     def runs_in(self, order: Sequence[int]) -> bool:
         """True if this order has each op once, after the ops whose results it reads.

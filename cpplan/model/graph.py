@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from cpplan.model.answers import Answer
@@ -225,8 +225,10 @@ class Graph:
         check_name("a graph's name", self.name, empty=True)
         object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
-        check_unique("tensor", map(attrgetter("name"), self.tensors))
-        check_unique("op", map(attrgetter("name"), self.ops))
+        if len(self.columns.number) < len(self.tensors):
+            check_unique("tensor", self.columns.names)
+        if len(self.columns.op_number) < len(self.ops):
+            check_unique("op", map(attrgetter("name"), self.ops))
         if not (self.symbols is None or hasattr(self.symbols, "dims")):
             raise InputError(f"symbols must be Symbols, not {type(self.symbols).__name__}")
         if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):
@@ -235,6 +237,7 @@ class Graph:
             tensors, ops, symbols = resolve(self.tensors, self.ops, self.symbols)
             for field, value in (("tensors", tensors), ("ops", ops), ("symbols", symbols)):
                 object.__setattr__(self, field, value)
+            self.__dict__.pop("columns")  # of the tensors and ops before
         check_references(self)
         check_producers(self)
         check_views(self)
@@ -265,7 +268,8 @@ class Graph:
     def empty(self) -> frozenset[str]:
         """Names of the tensors of zero bytes, except those whose size depends on variables."""
         sized = self.resizable if self.symbols is None else self.symbols.shapes.keys()
-        return frozenset(t.name for t in self.tensors if t.nbytes == 0 and t.name not in sized)
+        found = (self.tensors[k].name for k in (self.columns.size == 0).nonzero()[0].tolist())
+        return frozenset(name for name in found if name not in sized)
 
     def is_storage(self, name: str) -> bool:
         """True if a tensor lies in no other tensor: it is no view, or it is empty."""
@@ -369,10 +373,10 @@ def _depends_on_variables(tensors: Sequence[Tensor], ops: Sequence[Op]) -> bool:
     views = [view_of for view_of in map(attrgetter("view_of"), tensors) if view_of is not None]
     placing = [placements for placements in map(attrgetter("placements"), ops) if placements]
     calling = [bodies for bodies in map(attrgetter("bodies"), ops) if bodies]
-    shaped = any(shape is not None for shape in map(attrgetter("shape"), tensors))
+    shaped = not set(map(type, map(attrgetter("shape"), tensors))) <= {type(None)}
     return (
         (shaped and any(tensor.symbolic for tensor in tensors))
-        or not all(issubclass(kind, int) for kind in {type(offset) for _, offset in views})
+        or not all(issubclass(kind, int) for kind in set(map(type, map(itemgetter(1), views))))
         or any(not isinstance(p.offset, int) for placements in placing for p in placements)
         or any(body.symbols is not None for bodies in calling for body in bodies)
     )

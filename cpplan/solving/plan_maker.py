@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -336,7 +337,7 @@ def _columns(packed: Packed) -> dict[str, Any]:
         "pools": tuple(problem.pools),
         "order": program.names if program else (),
         "cost": program.cost if program else None,
-        "base_cost": sum_costs(op.cost for op in program.graph.ops) if program else None,
+        "base_cost": sum_costs(map(attrgetter("cost"), program.graph.ops)) if program else None,
         "inputs": ends.inputs,
         "outputs": ends.outputs,
         "views": ends.views,
