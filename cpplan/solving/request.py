@@ -90,12 +90,12 @@ search
     )  # fmt: skip
     in_place: bool = option_field(
         False, "--in-place/--no-in-place",
-        "Let ops write over what they are the last to read.",
+        "Let ops write results over operands that no later op reads.",
         "switch",
     )  # fmt: skip
     placement: bool | None = option_field(
         None, "--placement/--no-placement",
-        "Let tensors lie within those they are only copied to or from (as --in-place).",
+        "Let a tensor lie within one that it is only copied to or from (default: as --in-place).",
         "switch",
     )  # fmt: skip
     pools: tuple[Pool, ...] | None = option_field(
@@ -107,8 +107,8 @@ search
     )  # fmt: skip
     objective: Objective = option_field(  # noqa: RUF009  (makes a field)
         "preference", "--objective",
-        "With several pools: fill the first first (preference), fewest bytes in all (total), or "
-        "least cost (cost). With --spill: least time (time).",
+        "With several pools: fill the preferred ones first (preference), fewest bytes in all "
+        "(total), or least cost (cost). With --spill: least time (time).",
         "text", metavar="NAME",
     )  # fmt: skip
     workers: int | None = option_field(
@@ -139,8 +139,8 @@ search
     )  # fmt: skip
     order: str | None = option_field(
         None, "--order",
-        "Run ops as the model lists them (but with --remat, the default), or look for the order "
-        "that needs least.",
+        "Run ops as the model lists them (default, except with --remat), or search for the order "
+        "that needs the fewest bytes.",
         "choice", choices=("given", "search"),
     )  # fmt: skip
     remat: bool = option_field(
@@ -162,8 +162,8 @@ search
     )  # fmt: skip
     piece_bytes: int = option_field(
         0, "--piece-bytes",
-        "With --split: bytes that the runtime keeps for each run beyond one per op, to be weighed "
-        "against those of the arena.",
+        "With --split: bytes that the runtime keeps outside the arena for each run beyond one per "
+        "op; plans are ranked by the sum.",
         "text", metavar="BYTES", read=_read_bytes,
     )  # fmt: skip
     spill: bool = option_field(
