@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+from itertools import pairwise
 
 import pytest
 
@@ -20,10 +21,15 @@ from pathlib import Path  # noqa: E402
 from support.torch_models import Transformer  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch._prims.rng_prims import run_with_rng_state  # noqa: E402
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: E402
 
 from cpplan.io.torch import last_report, partitioner  # noqa: E402
+from cpplan.io.torch.training.halves import split_halves  # noqa: E402
+from cpplan.io.torch.training.joint_graph import read_joint  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
+from tests.benchmarks.inductor_training import Trained, planned  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +77,39 @@ def test_inductor_trains_with_equal_losses_for_twenty_steps():
     assert report.schedule.peak < report.schedule.unplanned
 
 
+class Convolutions(nn.Module):
+    """Convolutions with batch norms, and dropout; cross-entropy."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = [3, 8, 16, 16]
+        self.layers = nn.Sequential(
+            *(
+                nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.BatchNorm2d(b), nn.GELU())
+                for a, b in pairwise(sizes)
+            )
+        )
+        self.drop, self.head = nn.Dropout(0.2), nn.Linear(16, 5)
+
+    def forward(self, images, labels):
+        y = self.drop(torch.tanh(self.layers(images)).mean((2, 3)))
+        return nn.functional.cross_entropy(self.head(y), labels)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_inductor_trains_with_dropout_and_batch_norms_as_by_its_own_partition(monkeypatch):
+    monkeypatch.setattr(torch._inductor.config, "fallback_random", True)
+    inputs = (torch.randn(8, 3, 32, 32), torch.randint(0, 5, (8,)))
+    module = Convolutions()
+    own = Trained(module, inputs, torch.compile)
+    found = Trained(module, inputs, planned(cost_limit=1, cost="flops", time_limit=2))
+    # Inductor fuses what it is given, and sums in another order where it is given other ops.
+    assert found.losses == pytest.approx(own.losses, rel=1e-5)
+    assert found.losses[-1] < 0.9 * found.losses[0]
+    assert last_report().schedule.extra_work == 0
+
+
 def test_partition_of_aot_autograd_saves_less_within_a_lower_limit():
     module, x = Transformer(64), torch.randn(8, 32, 64)
     saved = []
@@ -82,6 +121,30 @@ def test_partition_of_aot_autograd_saves_less_within_a_lower_limit():
         torch.compile(copy.deepcopy(module), backend=backend)(x).backward()
         saved.append(last_report().saved_bytes)
     assert saved[0] > saved[1] > saved[2]
+
+
+def test_numbers_drawn_again_in_the_same_half_run_without_data():
+    halves = []
+
+    def partition(module, inputs, *, num_fwd_outputs, **others):
+        joint = read_joint(module, num_fwd_outputs)
+        drawn = {node.name for node in joint.states.values()}
+        order = [op.name for op in joint.graph.ops]
+        order = [name for each in order for name in [each] * (1 + (each in drawn))]
+        halves.extend(split_halves(joint, order))
+        return tuple(halves)
+
+    backend = aot_autograd(fw_compiler=lambda g, i: g.forward, partition_fn=partition)
+    module = nn.Sequential(nn.Linear(32, 256), nn.Dropout(0.5), nn.Linear(256, 4))
+    x = torch.randn(256, 32)
+    torch.manual_seed(7)
+    found = torch.compile(module, backend=backend)(x)
+    torch.manual_seed(7)
+    assert torch.equal(found, module(x))
+    [forward, _] = halves
+    assert any(node.target is run_with_rng_state for node in forward.graph.nodes)
+    given = [node.meta["val"] for node in forward.graph.find_nodes(op="placeholder")]
+    FakeTensorProp(forward, given[0].fake_mode).propagate_dont_convert_inputs(*given)
 
 
 def test_identity_of_a_partitioner_is_its_settings():
