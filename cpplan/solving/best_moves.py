@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
+from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan, Progress
 from cpplan.model.problem import Problem
 from cpplan.model.residency import choose_residency
@@ -66,13 +67,20 @@ def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> P
             )
         else:
             common |= {"order": request.order == "search", "time": time}
-            split = _split_alone(source, request, budget) if request.split else None
-            first = budget.share(budget.tuned(SolvingTuning).spill_unsplit_share)
-            found = spill(source, residency, (fast, slow), first if split else budget, **common)
-            if split is not None:
-                assert isinstance(split.packed.source, Program)
-                cut = spill(split.packed.source, residency, (fast, slow), budget, **common)
-                found, split = (cut, split) if _moves_less(cut, found) else (found, None)
+            tuning = budget.tuned(SolvingTuning)
+            splits = _splits(source, request, budget) if request.split else iter(())
+            other = next(splits, None)
+            first = budget if other is None else budget.share(tuning.spill_unsplit_share)
+            found = spill(source, residency, (fast, slow), first, **common)
+            while other is not None:
+                assert isinstance(other.packed.source, Program)
+                # The pieces are derived anew for each check of the plan.
+                budget.deadline.reserve(tuning.spill_pieces_checked * other.derived)
+                share = budget.share(tuning.spill_pieces_share)
+                cut = spill(other.packed.source, residency, (fast, slow), share, **common)
+                if _moves_less(cut, found):
+                    found, split = cut, other
+                other = next(splits, None)
     with holding_interrupts() as hold, without_collection():
         hold()
         plan = make_spilled_plan(
@@ -95,12 +103,23 @@ def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> P
     return plan
 
 
-def _split_alone(program: Program, request: Request, budget: Budget) -> Split | None:
-    """The pieces of fewest bytes in one pool within the limit on the cost, if any op is cut."""
-    share = budget.share(budget.tuned(SolvingTuning).spill_split_share)
+def _splits(program: Program, request: Request, budget: Budget) -> Iterator[Split]:
+    """The pieces of fewest bytes in one pool, without the boundary's bytes and with them.
+
+    Inputs and outputs may lie in the slow pool, whence pieces read them: their bytes need not fit.
+    """
+    tuning = budget.tuned(SolvingTuning)
     alone = replace(request, spill=False, pools=None, objective="preference")
-    found = split_ops(make_run(program, alone, share), program)
-    return found if found.pieces else None
+    without = replace(alone, inputs="outside", outputs="outside")
+    tried: list[tuple[Pieces, ...]] = [()]
+    for asked in [without] + [alone] * (alone != without):
+        if budget.deadline.expired():
+            return
+        share = budget.share(tuning.spill_split_share)
+        found = split_ops(make_run(program, asked, share), program)
+        if found.pieces not in tried:
+            tried.append(found.pieces)
+            yield found
 
 
 def _moves_less(one: Spilled, other: Spilled) -> bool:

@@ -66,9 +66,12 @@ class SolvingTuning:
         recomputation and moves are planned together.
     spill_first_share, spill_schedule_share
         Of the time left, for the first of them, and for each other.
-    spill_split_share, spill_unsplit_share
-        Of the time left, for pieces before their bands move, and then for the moves of the model
-        without pieces.
+    spill_split_share, spill_pieces_share
+        Of the time left, for each search for pieces, and for the moves of their bands.
+    spill_unsplit_share
+        Of the time left after the first such search, for the moves of the model without pieces.
+    spill_pieces_checked
+        Time kept to check bands that move, as a multiple of that to derive the pieces.
     """
 
     order_share: float = 0.5
@@ -95,8 +98,10 @@ class SolvingTuning:
     spill_schedules: int = 3
     spill_first_share: float = 0.6
     spill_schedule_share: float = 0.1
+    spill_unsplit_share: float = 0.2
     spill_split_share: float = 0.4
-    spill_unsplit_share: float = 0.3
+    spill_pieces_share: float = 0.5
+    spill_pieces_checked: float = 11.0
 
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.

@@ -116,7 +116,7 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     'recomputed'
     """
     graph, moving, program = moved.graph, moved.moving, moved.program
-    _check_copied_with_moves(source, plan)
+    _check_copied_with_moves(source, plan, moved)
     check_time(program, moving)
     model = source.graph if isinstance(source, Program) else source
 
@@ -135,10 +135,10 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     return check_moved_claims(moving, floor, again=moved.again)
 
 
-def _check_copied_with_moves(source: Graph | Program, plan: Plan) -> None:
+def _check_copied_with_moves(source: Graph | Program, plan: Plan, moved: Moved) -> None:
     """Raise if a plan with moves claims a wrong number of bytes copied to gather bands."""
     model = source.graph if isinstance(source, Program) else source
-    copied = copied_with_moves(model, plan) if plan.pieces else None
+    copied = _copied(model, plan, moved) if plan.pieces else None
     if plan.copied_bytes != copied:
         raise VerificationError(
             f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
@@ -153,20 +153,25 @@ def copied_with_moves(model: Graph, plan: Plan) -> int:
     >>> import numpy as np
     >>> from cpplan.model.pool import Pool
     >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")))
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
+    ...             cost=0, base_cost=0)
     >>> copied_with_moves(Graph("g", (), ()), plan)
     0
     """
-    graph, moving, _ = moving_graph(model, plan)
-    moved = moved_program(graph, moving)
-    inner, still = without_moves(graph, moving)
+    return _copied(model, plan, read_moves(model, plan, None))
+
+
+def _copied(model: Graph, plan: Plan, moved: Moved) -> int:
+    """Bytes copied to gather and to paste bands."""
+    there = moved_program(moved.graph, moved.moving)
     described = describe_pieces(model, plan.pieces)
     parts = {
         copy: described.parts[band]
-        for copy, band in moved.origin.items()
+        for copy, band in there.origin.items()
         if band in described.parts
     }
-    accesses, _ = replay(moved.program, still.residency, pairs_in_place(inner, still))
+    pairs = pairs_in_place(moved.inner, moved.still)
+    accesses, _ = replay(there.program, moved.still.residency, pairs)
     return copied_bytes(
-        replace(described, graph=inner, parts=parts), moved.program, still, accesses
+        replace(described, graph=moved.inner, parts=parts), there.program, moved.still, accesses
     )

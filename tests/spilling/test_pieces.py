@@ -67,6 +67,28 @@ def test_without_axes_no_op_is_cut() -> None:
     assert solved(graph, 1024, split=True).moved_bytes == solved(graph, 1024).moved_bytes
 
 
+def test_an_input_that_does_not_fit_is_read_in_bands() -> None:
+    """Of its 64 rows 48 begin in the fast pool but for one, whose room a row of a takes."""
+    rows = {"x": 64, "a": 64, "b": 32, "y": 2}
+    kinds = {"x": "input", "y": "output"}
+    tensors = tuple(
+        Tensor(name, shape=(count, 64), dtype="int8", kind=kinds.get(name, "intermediate"))
+        for name, count in rows.items()
+    )
+
+    def op(source: str, target: str, stride: int) -> Op:
+        windows = Window(source, 0, stride, 0, stride), Window(target, 0)
+        axes = (Axis("rows", rows[target], windows),)
+        return Op(f"make {target}", "Pool", (source,), (target,), axes=axes)
+
+    graph = Graph("large input", tensors, (op("x", "a", 1), op("a", "b", 2), op("b", "y", 16)))
+    whole, cut = solved(graph, 3072), solved(graph, 3072, split=True)
+    assert (cut.moved_bytes, cut.status) == (17 * 64, "optimal")
+    # The first op reads x in the slow pool and writes a there, where the second reads it.
+    assert (whole.moved_bytes, whole.status) == (3 * 4096, "optimal")
+    cpplan.simulate(graph, cut)
+
+
 @pytest.mark.slow
 def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
     """In 128 KiB of SRAM beside PSRAM that ops may read and write."""
@@ -80,6 +102,6 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
     whole, cut = (solved(graph, 128 << 10, split=split, **options) for split in (False, True))
     assert whole.moved_bytes is not None
     assert cut.moved_bytes is not None
-    assert cut.moved_bytes < 0.2 * whole.moved_bytes
+    assert cut.moved_bytes < 0.01 * whole.moved_bytes
     for plan in (whole, cut):
         cpplan.simulate(graph, plan)

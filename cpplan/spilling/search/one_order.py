@@ -228,6 +228,8 @@ class SpillSearch:
         before, longest = budget.deadline.remaining(), 0.0
         for margin in margins:
             left = budget.deadline.remaining()
+            if self.choice is not None and left <= 0.0:
+                return
             longest, before = max(longest, before - left), left
             if left < _ATTEMPTS_LEFT * longest and margin != margins[-1]:
                 continue
