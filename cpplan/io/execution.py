@@ -145,13 +145,14 @@ def execute(
             raise InputError(f"tensor {unbounded!r} may have any size: no arena holds it")
         plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     make = getattr(import_module(module), name)
+    within = execute_with_moves if plan.spills else execute_in_arena
     if not plan.pieces:
         run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, **more)
-        done = execute_with_moves(run, plan) if plan.spills else execute_in_arena(run, plan)
+        done = within(run, plan)
         return replace(done, outputs={n: run.output(n, a) for n, a in done.outputs.items()})
     run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True, **more)
     pieces = PiecesRun(run, plan.pieces)
-    return pieces.whole_outputs(execute_in_arena(pieces, replace(plan, pieces=())))
+    return pieces.whole_outputs(within(pieces, replace(plan, pieces=())))
 
 
 def _runner_of(model: object) -> Runner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import onnx.parser
 import pytest
 
 import cpplan
@@ -105,3 +106,25 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
     assert cut.moved_bytes < 0.01 * whole.moved_bytes
     for plan in (whole, cut):
         cpplan.simulate(graph, plan)
+
+
+def test_bands_that_move_compute_the_same_bytes() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        chain (float[1,2,32,8] x) => (float[1,2,4,1] y) {
+            a = Relu(x)
+            b = MaxPool <kernel_shape = [2, 2], strides = [2, 2]>(a)
+            c = Exp(b)
+            y = MaxPool <kernel_shape = [4, 4], strides = [4, 4]>(c)
+        }""")
+    plan = solved(cpplan.load(model), 1024, split=True, deterministic=True)
+    assert plan.pieces
+    assert plan.moved_bytes
+    done = cpplan.execute(model, plan)
+    assert done.steps > len(plan.pieces)
+    # An offset on top of another tensor's bytes is found out.
+    row = plan.buffers.index(plan.moves[0].tensor + "@slow")
+    offset = plan.offset.copy()
+    offset[row] = 0 if offset[row] else 64
+    with pytest.raises(VerificationError):
+        cpplan.execute(model, replace(plan, offset=offset))
