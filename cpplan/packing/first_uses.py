@@ -14,6 +14,7 @@ from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.squeaky_wheel import SqueakyWheel
+from cpplan.packing.search.staged_insertion import StagedInsertion
 from cpplan.packing.sizes.fit_kernel import first_fit
 from cpplan.runtime.deadline import Deadline
 
@@ -69,6 +70,12 @@ def use_squeaky() -> None:
     """Place nine buffers outwards from their centres, if there are several, then from one."""
     problem = _random_packing(9)
     SqueakyWheel(problem, seed=0).run(_stacked(problem), moves=2, target=0, deadline=_ENDLESS)
+
+
+def use_staged() -> None:
+    """Make some moves of the staged insertion."""
+    problem = _random_packing(9)
+    StagedInsertion(problem, seed=0).run(_stacked(problem), moves=1, target=0, deadline=_ENDLESS)
 
 
 def _random_packing(count: int) -> Problem:

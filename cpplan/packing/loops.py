@@ -34,4 +34,7 @@ SKYLINE = LoopGroup(
     "skyline", ("cpplan.packing.heuristics.skyline_kernel",), f"{_USES}:use_skyline"
 )
 SQUEAKY = LoopGroup("squeaky", ("cpplan.packing.search.squeaky_kernel",), f"{_USES}:use_squeaky")
-LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE, SQUEAKY
+STAGED = LoopGroup(
+    "staged", ("cpplan.packing.search.staged_insertion_kernel",), f"{_USES}:use_staged"
+)
+LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE, SQUEAKY, STAGED

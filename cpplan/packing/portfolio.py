@@ -4,8 +4,8 @@ Few buffers are CP-SAT's, which settles them at once. Else our own exact search 
 local search, then CP-SAT: that is the order in which they most often end a run. With more than one
 worker, the exact search has a thread of its own beside the others.
 
-With many buffers, only searches of about linear time a move are tried: insertion in windows of
-time, priority rules, and ejection.
+With many buffers, only searches of about linear time a move are tried: insertion in stages and in
+windows of time, priority rules, and ejection.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.priority_search import PrioritySearch
 from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.squeaky_wheel import SqueakyWheel
+from cpplan.packing.search.staged_insertion import StagedInsertion
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
@@ -76,6 +77,9 @@ class PartSearch:
             WindowedInsertion(problem, seed) if len(problem) >= active().many_buffers else None
         )
         if windows is not None and not windows.wide:
+            staged = StagedInsertion.applies_to(problem)
+            if staged and len(problem) <= active().most_to_eject:
+                self._local.append((StagedInsertion(problem, seed), active().staged_insertions))
             self._local.append((windows, active().windows))
         if (
             windows is not None

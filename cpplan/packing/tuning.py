@@ -56,6 +56,8 @@ class PackingTuning:
     wheels
         Rounds of first fit outwards from the fullest step in the first turn, where many live at
         once.
+    staged_insertions
+        Insertions in stages of the first turn, where there are many buffers.
     rules
         Priority rules of the first turn.
     insertions_a_buffer
@@ -207,6 +209,7 @@ class PackingTuning:
     windows_at_once: int = 3
     wide_windows: int = 1
     wheels: int = 60
+    staged_insertions: int = 100_000
     rules: int = 50
     insertions_a_buffer: int = 300
     ejections: int = 20_000

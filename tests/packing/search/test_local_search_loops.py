@@ -19,6 +19,7 @@ from cpplan.zoo.packing import random_lifespans
     [
         ("ejection_search", "EjectionSearch"),
         ("squeaky_wheel", "SqueakyWheel"),
+        ("staged_insertion", "StagedInsertion"),
         ("windowed_insertion", "WindowedInsertion"),
     ],
 )

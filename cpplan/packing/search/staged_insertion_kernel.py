@@ -1,0 +1,235 @@
+"""Compiled insertion that follows only what a move changes; see ``staged_insertion``.
+
+Rows are sorted by their first section, so that all neighbours of one lie in a range of rows. A
+move raises what lies above the inserted buffer as far as it must, and lowers the latest offsets of
+what lies below: both remain packings, only not as tight as they could be. Every call begins by
+pushing everything down and up.
+
+``near`` holds, for every row, the first that can meet it and the one after the last; ``scratch``
+a word a section, and five a buffer. A buffer that is not placed ends at 0 at the lowest and starts
+never at the latest, so that it is in nobody's way.
+"""
+
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.packing.search.insertion_kernel import _best_offset, _draw, _push_down, _push_up
+from cpplan.runtime.loop_compiler import compiled_loop
+
+_NEVER = np.iinfo(np.int64).max
+# A word to sort by holds a row in its low bits, and an address in the others.
+_BITS = 20
+
+
+@compiled_loop
+def _sort(words, count):
+    """Shell sort."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for k in range(gap, count):
+            word = words[k]
+            at = k
+            while at >= gap and words[at - gap] > word:
+                words[at] = words[at - gap]
+                at -= gap
+            words[at] = word
+        gap //= 3
+
+
+@compiled_loop
+def _push(heap, count, key, row):
+    """Add a row to a heap whose smallest key is on top."""
+    word = (key << _BITS) | row
+    at = count
+    while at > 0 and heap[(at - 1) // 2] > word:
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = word
+
+
+@compiled_loop
+def _pop(heap, count):
+    """Take the top of a heap of ``count`` away; return its row."""
+    row = heap[0] & ((1 << _BITS) - 1)
+    word = heap[count - 1]
+    at, child = 0, 1
+    while child < count - 1:
+        if child + 1 < count - 1 and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= word:
+            break
+        heap[at] = heap[child]
+        at, child = child, 2 * child + 1
+    heap[at] = word
+    return row
+
+
+@compiled_loop
+def _raise_above(row, offset, near, lower, upper, size, step, heap, moved, old, lowest_end):
+    """Raise what lies above a buffer just placed, and what lies above that.
+
+    Of two neighbours, the one that ended higher before lies above. Rows are taken in the order of
+    these former ends, so that each is where it will be before those above it are raised. ``old`` is
+    -1 for a row that has not moved.
+    """
+    count, total, changed, below = 0, 0, row, offset
+    while True:
+        end, low, up = lowest_end[changed], lower[changed], upper[changed]
+        for other in range(near[0, changed], near[1, changed]):
+            if lowest_end[other] - size[other] >= end or lowest_end[other] <= below:
+                continue
+            if lower[other] >= up or upper[other] <= low or other == row:
+                continue
+            if old[other] < 0:
+                old[other] = lowest_end[other]
+                moved[total] = other
+                _push(heap, count, lowest_end[other], other)
+                count += 1
+                total += 1
+            elif old[other] <= below:
+                continue
+            lowest_end[other] = (end + step[other] - 1) // step[other] * step[other] + size[other]
+        if count == 0:
+            break
+        changed = _pop(heap, count)
+        count -= 1
+        below = old[changed]
+    for k in range(total):
+        old[moved[k]] = -1
+
+
+@compiled_loop
+def _lower_below(row, offset, near, lower, upper, size, step, heap, moved, old, lowest_end, latest):
+    """Lower the latest offsets of what lies below a buffer just placed, and of what is below that.
+
+    The mirror image of raising; what ends at ``offset`` at the lowest lies below the first.
+    """
+    count, total, changed, above = 0, 0, row, _NEVER
+    while True:
+        start, low, up = latest[changed], lower[changed], upper[changed]
+        for other in range(near[0, changed], near[1, changed]):
+            if lowest_end[other] == 0 or latest[other] + size[other] <= start:
+                continue
+            if lower[other] >= up or upper[other] <= low or other == row:
+                continue
+            if lowest_end[other] > offset if changed == row else latest[other] >= above:
+                continue
+            if old[other] < 0:
+                old[other] = latest[other]
+                moved[total] = other
+                _push(heap, count, -latest[other], other)
+                count += 1
+                total += 1
+            elif changed != row and old[other] >= above:
+                continue
+            latest[other] = (start - size[other]) // step[other] * step[other]
+        if count == 0:
+            break
+        changed = _pop(heap, count)
+        count -= 1
+        above = old[changed]
+    for k in range(total):
+        old[moved[k]] = -1
+
+
+@compiled_loop
+def insert(
+    moves,
+    limit,
+    learning,
+    spans,
+    near,
+    scratch,
+    size,
+    step,
+    pinned,
+    difficulty,
+    penalty,
+    held,
+    placed,
+    order,
+    lowest_end,
+    latest,
+    cursor,
+    random,
+):
+    """Make ``moves`` moves, or until all are placed below ``limit``; return how many are not.
+
+    ``order`` lists what is placed by its lowest end, ``cursor`` holds the moves made and the
+    tenure.
+    """
+    _first, lower, upper = spans
+    skyline, waiting, ends, starts, heap, old, weight = scratch
+    left = 0
+    for row in range(len(size)):
+        weight[row] = difficulty[row] * penalty[row]
+        old[row] = -1
+        if not placed[row]:
+            lowest_end[row], latest[row] = 0, _NEVER
+            waiting[left] = row
+            left += 1
+    count = len(size) - left
+    _push_down(order, 0, count, spans, step, pinned, size, skyline, lowest_end)
+    _push_up(order, count, count, limit, spans, step, pinned, size, skyline, latest)
+    for _ in range(moves):
+        if left == 0:
+            break
+        now = cursor[0]
+        cursor[0] += 1
+        # The harder of two drawn at random.
+        chosen, drawn = _draw(random, left), _draw(random, left)
+        if weight[waiting[drawn]] > weight[waiting[chosen]]:
+            chosen = drawn
+        row = waiting[chosen]
+        low, up, room, grid = lower[row], upper[row], size[row], step[row]
+        between = 0
+        for other in range(near[0, row], near[1, row]):
+            meets = lower[other] < up and upper[other] > low
+            if meets and latest[other] - room < lowest_end[other]:
+                starts[between] = (latest[other] << _BITS) | other
+                ends[between] = (lowest_end[other] << _BITS) | other
+                between += 1
+        _sort(starts, between)
+        _sort(ends, between)
+        for k in range(between):
+            starts[k] &= (1 << _BITS) - 1
+            ends[k] &= (1 << _BITS) - 1
+        offset = _best_offset(
+            limit, room, grid, ends, starts, between, lowest_end, latest, weight, pinned,
+            held, now, random,
+        )  # fmt: skip
+        if offset < 0:
+            continue
+        waiting[chosen] = waiting[left - 1]
+        left -= 1
+        for k in range(between):
+            other = starts[k]
+            if latest[other] < offset + room and lowest_end[other] > offset:
+                placed[other] = False
+                lowest_end[other], latest[other] = 0, _NEVER
+                waiting[left] = other
+                left += 1
+                penalty[other] += learning
+                weight[other] = difficulty[other] * penalty[other]
+        floor, ceiling = 0, limit
+        for other in range(near[0, row], near[1, row]):
+            if placed[other] and lower[other] < up and upper[other] > low:
+                if lowest_end[other] <= offset:
+                    floor = max(floor, lowest_end[other])
+                else:
+                    ceiling = min(ceiling, latest[other])
+        placed[row] = True
+        lowest_end[row] = (floor + grid - 1) // grid * grid + room
+        latest[row] = (ceiling - room) // grid * grid
+        _lower_below(
+            row, offset, near, lower, upper, size, step, heap, ends, old, lowest_end, latest
+        )
+        _raise_above(row, offset, near, lower, upper, size, step, heap, ends, old, lowest_end)
+        held[row] = now + cursor[1] + _draw(random, cursor[1] + 1)
+    return left
