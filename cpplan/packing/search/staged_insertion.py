@@ -297,7 +297,7 @@ def _stage_counts(problem: Problem, hardest_first: Ints) -> list[int]:
     Examples
     --------
     >>> from cpplan.model.problem import Problem
-    >>> problem = Problem("abc", lower=[0, 0, 0], upper=[9, 9, 9], size=[1, 900, 29])
+    >>> problem = Problem(tuple("abc"), [0, 0, 0], [9, 9, 9], [1, 900, 29])
     >>> _stage_counts(problem, np.array([1, 2, 0]))
     [1, 2, 3]
     """
