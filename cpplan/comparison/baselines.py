@@ -21,6 +21,7 @@ from cpplan.packing import heuristics
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.packing.pools.objective import is_peak, objective_value, pool_peaks
 from cpplan.packing.problem import as_problem
+from cpplan.runtime import limits
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request
@@ -201,6 +202,9 @@ def compare_rows(
     with noting_interrupts() as interrupted:
         plan = solve_request(source, request)
         problem = as_problem(source, plan.residency, request.pools)
+        if (last := int(problem.upper.max(initial=0))) > limits.MOST_STEPS:
+            reason = f"baselines look at each: expected at most {limits.MOST_STEPS}"
+            raise InputError(f"{problem.name or 'the problem'} has {last} steps, and {reason}")
         found = [
             run_baseline(name, problem, request.objective, time_limit)
             for name in chosen

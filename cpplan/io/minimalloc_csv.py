@@ -56,7 +56,7 @@ _COLUMN = {
 }
 _REQUIRED = ("id", "lower", "upper", "size")
 _INTEGER = re.compile(r"-?[0-9]+")
-_GAP = re.compile(r"([0-9]{1,18})-([0-9]{1,18})(?:@([0-9]{1,18}):([0-9]{1,18}))?")
+_GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?")
 _LIMIT = 1 << 62  # so that the end of a buffer still fits 64 bits
 # Rows read at once: few enough that they are gone before garbage collection comes to them.
 _CHUNK = 1 << 9
@@ -307,7 +307,9 @@ class _Table:
         match = _GAP.fullmatch(text)
         if match is None:
             self._fail(row, f"gap {text!r}: expected lower-upper or lower-upper@begin:end")
-        lower, upper, begin, end = (int(number or 0) for number in match.groups())
+        numbers = lower, upper, begin, end = [int(number or 0) for number in match.groups()]
+        if max(numbers) >= _LIMIT:
+            self._fail(row, f"gap {text!r}: numbers must be below 2**62")
         return Gap(lower, upper + self.closed, begin, end)
 
     def _fail(self, row: int, message: str) -> NoReturn:

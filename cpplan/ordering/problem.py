@@ -15,9 +15,11 @@ from itertools import chain
 
 import numpy as np
 
+from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.liveness import outside_kinds, to_problem
 
@@ -183,6 +185,8 @@ def order_problem(
     made[columns.outputs.item] = True
     brought = ~made & ~columns.are({"workspace"})
     size = columns.size
+    if size[inside].sum(dtype=np.float64) > LIMIT / 2 and sum(size[inside].tolist()) > LIMIT:
+        raise InputError("sizes add up to more than 2**62 bytes")
     listed = inside & (size > 0) & ((counts > 0) | (brought if apart else False))
     rows, by_root = np.flatnonzero(listed), accessing.tolist()
     base = _constants_in_bodies(graph) if residency.constants == "keep" else 0

@@ -12,6 +12,12 @@ MOST_UNPACKED = 256 << 20
 # Most nodes after expanding an ONNX model's functions: a constant, and some for each node.
 MOST_NODES = 20_000
 MOST_NODES_PER_NODE = 50
+# Most subgraphs of a TFLite model that run one another, and most bytes of its tensors and operators
+# as a multiple of the file's: parts of a FlatBuffer may be shared by any number of others.
+MOST_CALLERS = 64
+MOST_SHARED = 8
+# Most steps of a problem in which a number is kept for each step.
+MOST_STEPS = 1 << 28
 # Most rows of a table of results.
 MOST_ROWS = 250_000
 # Most characters of a manifest, and most dots on one line and in total: parsing time grows with the

@@ -74,5 +74,5 @@ def bytes_of(
     """
     if not (isinstance(limit, str) and is_share(limit)):
         return parse_bytes(limit)
-    live = as_problem(source, residency, pools).live_bytes()
+    _, live = as_problem(source, residency, pools).live_profile()
     return math.floor(parse_share(limit) * int(live.max(initial=0)))

@@ -281,3 +281,39 @@ def test_names_that_csv_cannot_hold_are_refused_before_planning(tmp_path, monkey
     err = capsys.readouterr().err
     assert "an id must have from 1 to 131072 characters" in err
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--order", "search"], ["--order", "search", "--in-place"]]
+)
+def test_sizes_that_add_up_beyond_addresses_are_refused(options, tmp_path, capsys):
+    tensors = [{"name": f"t{k}", "size": (1 << 62) - 1, "kind": "input"} for k in range(9)]
+    values = {"format": "cpplan.graph", "version": 1, "name": "huge", "tensors": tensors, "ops": []}
+    path = tmp_path / "huge.json"
+    path.write_text(json.dumps(values))
+    assert main(["plan", str(path), "-q", *options]) == 2
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert "add up to more than 2**62 bytes" in err
+
+
+def test_steps_as_far_as_numbers_go_take_no_memory(tmp_path, capsys):
+    path = tmp_path / "far.csv"
+    path.write_text("id,lower,upper,size\na,0,4611686018427387903,4\nb,1,4611686018427387902,8\n")
+    assert main(["plan", str(path), "-q", "--memory-limit", "100%"]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(path), "--time-limit", "1"]) == 2
+    err = capsys.readouterr().err
+    assert "far has 4611686018427387903 steps" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_gaps_may_reach_as_far_as_steps(tmp_path, capsys):
+    path = tmp_path / "gaps.csv"
+    rows = "a,0,4000000000000000000,4,1-{}\n"
+    path.write_text("id,lower,upper,size,gaps\n" + rows.format(2305843009213693951))
+    assert main(["plan", str(path), "-q"]) == 0
+    path.write_text("id,lower,upper,size,gaps\n" + rows.format(4611686018427387904))
+    capsys.readouterr()
+    assert main(["plan", str(path), "-q"]) == 2
+    assert "numbers must be below 2**62" in capsys.readouterr().err

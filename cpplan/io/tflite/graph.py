@@ -35,6 +35,7 @@ from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
 from cpplan.model.workspaces import scratch_name
+from cpplan.runtime import limits
 
 _STATE = "state"
 
@@ -92,14 +93,18 @@ class Translation:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reading:
-    """The options of :func:`translate`, and ``unknown``, filled as subgraphs are read."""
+    """The options of :func:`translate`, and ``unknown``, filled as subgraphs are read.
+
+    ``left`` is the number of operators that bodies may still have: each caller has its own copy.
+    """
 
     apart: frozenset[TensorKey]
     scratch: bool
     kernels: str
     unknown: dict[str, str]
+    left: int
 
 
 def graphs_in(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
@@ -138,7 +143,9 @@ def translate(
         are not known; names the operator or tensor.
     """
     names = unique_names(model)
-    reading = _Reading(frozenset(apart), scratch, kernels, {})
+    listed = sum(len(subgraph.operators) for subgraph in model.subgraphs)
+    most = limits.MOST_NODES + limits.MOST_NODES_PER_NODE * listed
+    reading = _Reading(frozenset(apart), scratch, kernels, {}, most)
     graph = _graph(model, names, 0, name, reading, ())
     operators = {name: k for k, name in enumerate(op_names(model.subgraphs[0], names[0]))}
     keys = {name: (s, k) for s, inner in enumerate(names) for k, name in enumerate(inner)}
@@ -158,7 +165,12 @@ def _graph(
         raise InputError(f"subgraph {number} does not exist: there are {len(model.subgraphs)}")
     if number in callers:
         raise InputError(f"subgraph {number} runs itself, which is not supported")
+    if len(callers) > limits.MOST_CALLERS:
+        raise InputError(f"subgraphs run one another more than {limits.MOST_CALLERS} deep")
     source = model.subgraphs[number]
+    reading.left -= 1 + len(source.operators)
+    if reading.left < 0:
+        raise InputError(f"subgraph {number} and others are run too often: too many operators")
     inside = _Subgraph(source, names[number], {k for s, k in reading.apart if s == number})
     tensors = [inside.tensor(k) for k in inside.kinds]
     ops = []

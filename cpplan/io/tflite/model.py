@@ -17,6 +17,7 @@ from pathlib import Path
 from cpplan.io.tflite.flat_table import Table, read_root
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError, MissingExtraError, VerificationError
+from cpplan.runtime import limits
 
 _IDENTIFIER = b"TFL3"
 _CUSTOM = 32
@@ -135,7 +136,8 @@ def parse_model(source: str | PathLike[str] | bytes) -> TfliteModel:
     buffers = root.tables(4)
     filled = [_data_bytes(buffer) for buffer in buffers]
     kinds = [_kind(code) for code in root.tables(1)]
-    subgraphs = tuple(_subgraph(table, kinds, filled) for table in root.tables(2))
+    room = _Room(len(data))
+    subgraphs = tuple(_subgraph(table, kinds, filled, room) for table in root.tables(2))
     if not subgraphs:
         raise InputError("not a TFLite model: it has no subgraph")
     metadata = tuple((entry.text(0), entry.number(1, "<I")) for entry in root.tables(6))
@@ -187,18 +189,33 @@ def _kind(code: Table) -> tuple[str, bool]:
     return BUILTIN_OPCODE2NAME[number], False
 
 
+class _Room:
+    """Bytes that tensors and operators may still take: few may be those of several."""
+
+    def __init__(self, size: int):
+        self.left = limits.MOST_SHARED * size + (1 << 16)
+
+    def take(self, count: int) -> None:
+        """Raise once there are more bytes than the file can reasonably hold."""
+        self.left -= count
+        if self.left < 0:
+            raise InputError("no TFLite model: too many tensors or operators share their bytes")
+
+
 def _subgraph(
-    table: Table, kinds: list[tuple[str, bool]], filled: list[int | None]
+    table: Table, kinds: list[tuple[str, bool]], filled: list[int | None], room: _Room
 ) -> FileSubgraph:
-    tensors = tuple(_tensor(entry, filled) for entry in table.tables(0))
+    entries = table.tables(0), table.tables(3)
+    room.take(8 * sum(map(len, entries)))
+    tensors = tuple(_tensor(entry, filled, room) for entry in entries[0])
     inputs, outputs = table.integers(1), table.integers(2)
     for number in (*inputs, *outputs):
         _check_number("tensor of a subgraph's boundary", number, len(tensors))
-    operators = tuple(_operator(entry, kinds, len(tensors)) for entry in table.tables(3))
+    operators = tuple(_operator(entry, kinds, len(tensors), room) for entry in entries[1])
     return FileSubgraph(table.text(4), tensors, inputs, outputs, operators, table)
 
 
-def _tensor(table: Table, filled: list[int | None]) -> FileTensor:
+def _tensor(table: Table, filled: list[int | None], room: _Room) -> FileTensor:
     name, shape, buffer = table.text(3), table.integers(0), table.number(2, "<I")
     dtype = table.number(1, "<b")
     _check_number(f"tensor {name!r}: buffer", buffer, len(filled))
@@ -207,24 +224,32 @@ def _tensor(table: Table, filled: list[int | None]) -> FileTensor:
     if table.number(10, "<I"):
         raise InputError(f"tensor {name!r}: values in files of their own are not supported")
     quantization = table.table(4)
+    signature = table.integers(7)
+    scales = tuple(quantization.numbers(2, "f4").tolist()) if quantization else ()
+    zero_points = tuple(quantization.numbers(3, "i8").tolist()) if quantization else ()
+    extents, levels = len(shape) + len(signature), len(scales) + 2 * len(zero_points)
+    room.take(16 + len(name) + 4 * (extents + levels))
     return FileTensor(
         name=name,
         shape=shape,
-        signature=table.integers(7) or shape,
+        signature=signature or shape,
         dtype=_DTYPES[dtype],
         buffer=buffer,
         data_bytes=filled[buffer],
         variable=bool(table.number(5, "<B")),
-        scales=tuple(quantization.numbers(2, "f4").tolist()) if quantization else (),
-        zero_points=tuple(quantization.numbers(3, "i8").tolist()) if quantization else (),
+        scales=scales,
+        zero_points=zero_points,
     )
 
 
-def _operator(table: Table, kinds: list[tuple[str, bool]], tensors: int) -> FileOperator:
+def _operator(
+    table: Table, kinds: list[tuple[str, bool]], tensors: int, room: _Room
+) -> FileOperator:
     code = table.number(0, "<I")
     _check_number("operator: code", code, len(kinds))
     kind, custom = kinds[code]
     inputs, outputs = table.integers(1), table.integers(2)
+    room.take(16 + 4 * (len(inputs) + len(outputs)))
     for number in (*inputs, *outputs):
         if number != -1:
             _check_number(f"operator {kind}: tensor", number, tensors)

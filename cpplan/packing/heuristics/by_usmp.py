@@ -40,7 +40,7 @@ def greedy_by_conflicts(problem: Problem, deadline: Deadline) -> Ints:
 @register("usmp_hill_climb", as_published=True)
 def hill_climb(problem: Problem, deadline: Deadline) -> Ints:
     """500 attempts to swap two buffers near the peak, from the order by size. O(n²) an attempt."""
-    target = int(problem.live_bytes().max(initial=0))
+    target = int(problem.live_profile()[1].max(initial=0))
     return _run(
         problem, deadline, lambda listed: usmp_hill_climb(listed, target, deadline=deadline)
     )
