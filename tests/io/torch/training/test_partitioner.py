@@ -21,6 +21,7 @@ from pathlib import Path  # noqa: E402
 from support.torch_models import Transformer  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch._inductor.utils import fresh_cache  # noqa: E402
 from torch._prims.rng_prims import run_with_rng_state  # noqa: E402
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: E402
 
@@ -40,6 +41,13 @@ def _fresh(tmp_path, monkeypatch):
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def _compiled_anew():
+    """Keep inductor from using what it compiled in an earlier run, which is not planned again."""
+    with fresh_cache():
+        yield
 
 
 def small():
@@ -64,6 +72,7 @@ def train(step, module, count):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+@pytest.mark.usefixtures("_compiled_anew")
 def test_inductor_trains_with_equal_losses_for_twenty_steps():
     module = small()
     plain, planned = copy.deepcopy(module), copy.deepcopy(module)
@@ -98,12 +107,13 @@ class Convolutions(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
-def test_inductor_trains_with_dropout_and_batch_norms_as_by_its_own_partition(monkeypatch):
-    monkeypatch.setattr(torch._inductor.config, "fallback_random", True)
+@pytest.mark.usefixtures("_compiled_anew")
+def test_inductor_trains_with_dropout_and_batch_norms_as_by_its_own_partition():
     inputs = (torch.randn(8, 3, 32, 32), torch.randint(0, 5, (8,)))
     module = Convolutions()
-    own = Trained(module, inputs, torch.compile)
-    found = Trained(module, inputs, planned(cost_limit=1, cost="flops", time_limit=2))
+    with torch._inductor.config.patch(fallback_random=True):
+        own = Trained(module, inputs, torch.compile)
+        found = Trained(module, inputs, planned(cost_limit=1, cost="flops", time_limit=2))
     # Inductor fuses what it is given, and sums in another order where it is given other ops.
     assert found.losses == pytest.approx(own.losses, rel=1e-5)
     assert found.losses[-1] < 0.9 * found.losses[0]
