@@ -36,7 +36,8 @@ def three_pools() -> Graph:
 
 def solved(graph: Graph, capacity: int, **options) -> Plan:
     pools = [Pool("fast", capacity), Pool("slow", direct=True)]
-    return cpplan.solve(graph, pools=pools, spill=True, time_limit=20, **options)
+    common = {"pools": pools, "spill": True, "time_limit": 20, "deterministic": True}
+    return cpplan.solve(graph, **common, **options)
 
 
 def test_bands_move_fewer_bytes_than_whole_tensors() -> None:
@@ -69,7 +70,7 @@ def test_without_axes_no_op_is_cut() -> None:
 
 
 def test_an_input_that_does_not_fit_is_read_in_bands() -> None:
-    """Of its 64 rows 48 begin in the fast pool but for one, whose room a row of a takes."""
+    """All rows begin in the fast pool but 17: 16 do not fit, and one makes room for a row of a."""
     rows = {"x": 64, "a": 64, "b": 32, "y": 2}
     kinds = {"x": "input", "y": "output"}
     tensors = tuple(
@@ -99,7 +100,7 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
         for t in read.tensors
     )
     graph = Graph("mobilenet_v2 int8", tensors, read.ops)
-    options = {"in_place": True, "deterministic": True}
+    options = {"in_place": True}
     whole, cut = (solved(graph, 128 << 10, split=split, **options) for split in (False, True))
     assert whole.moved_bytes is not None
     assert cut.moved_bytes is not None
@@ -117,7 +118,7 @@ def test_bands_that_move_compute_the_same_bytes() -> None:
             c = Exp(b)
             y = MaxPool <kernel_shape = [4, 4], strides = [4, 4]>(c)
         }""")
-    plan = solved(cpplan.load(model), 1024, split=True, deterministic=True)
+    plan = solved(cpplan.load(model), 1024, split=True)
     assert plan.pieces
     assert plan.moved_bytes
     done = cpplan.execute(model, plan)
