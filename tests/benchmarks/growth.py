@@ -1,11 +1,13 @@
 """Time and memory of planning by the number of buffers.
 
-    python tests/benchmarks/growth.py [--buffers 1000 3000 … 1000000] [--seeds 1] [--seconds 10]
+    python tests/benchmarks/growth.py [--buffers 1000 3000 … 1000000] [--live 50] [--seeds 1]
+        [--seconds 10] [--good-enough 1.005]
 
-The problems are those of ``cpplan.zoo.packing.random_lifespans``: about 50 of n buffers live at a
-step. Each size and seed is planned and verified by ``cpplan.solve`` on one thread in a process of
-its own, compiled before, within ``--seconds``. Improving a packing ends once its peak is within
-``--good-enough`` of the live bytes, a ratio; where that is never reached, status is ``unknown``.
+The problems are those of ``cpplan.zoo.packing.random_lifespans``: of n buffers, about 50 live at a
+step, or as many as asked. Each size and seed is planned and verified by ``cpplan.solve`` on one
+thread in a process of its own, compiled before, within ``--seconds``. Improving a packing ends once
+its peak is within ``--good-enough`` of the live bytes, a ratio; where that is never reached, status
+is ``unknown``.
 
 Prints CSV: seconds for making the problem and for the plan; its peak's ratio to the bound; the most
 memory that the process ever had, MiB, and how much of it was there before ``solve``; microseconds
@@ -22,11 +24,12 @@ import subprocess
 import sys
 import time
 from importlib.metadata import version
+from itertools import product
 
 SIZES = [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
 PACKAGES = ("cpplan", "llvmlite", "numpy")
 COLUMNS = (
-    *("buffers", "seed", "status", "method", "peak", "lower_bound", "peak_to_bound"),
+    *("buffers", "live", "seed", "status", "method", "peak", "lower_bound", "peak_to_bound"),
     *("seconds_problem", "seconds_plan", "mib_before", "mib_most", "microseconds_a_buffer"),
     *("bytes_a_buffer", "time_ratio", "memory_ratio", *PACKAGES, "python"),
 )
@@ -42,7 +45,9 @@ def most_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str, object]:
+def one(
+    buffers: int, live: float, seed: int, seconds: float, good_enough: float
+) -> dict[str, object]:
     """Plan one problem in this process."""
     import cpplan
     from cpplan.zoo.packing import random_lifespans
@@ -51,7 +56,7 @@ def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str
     for warm_up in (300, 5_000):
         cpplan.solve(random_lifespans(warm_up, seed=0), time_limit=1.0, workers=1)
     start = time.perf_counter()
-    problem = random_lifespans(buffers, seed=seed)
+    problem = random_lifespans(buffers, seed=seed, live=live)
     made, before = time.perf_counter(), most_memory()
     target = int(good_enough * problem.live_profile()[1].max())
     begin = time.perf_counter()
@@ -71,10 +76,11 @@ def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str
 
 
 def in_own_process(
-    buffers: int, seed: int, seconds: float, good_enough: float
+    buffers: int, live: float, seed: int, seconds: float, good_enough: float
 ) -> dict[str, object]:
     """The same in a fresh one, so that memory is its own."""
     command = [sys.executable, __file__, "--one", "--buffers", str(buffers), "--seeds", str(seed)]
+    command += ["--live", str(live)]
     limits = ["--seconds", str(seconds), "--good-enough", str(good_enough)]
     run = subprocess.run([*command, *limits], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(run.stdout)
@@ -85,6 +91,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--buffers", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--live", type=float, nargs="+", default=[50.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--good-enough", type=float, default=1.005)
@@ -92,15 +99,15 @@ def main() -> None:
     options = parser.parse_args()
     limits = options.seconds, options.good_enough
     if options.one:
-        json.dump(one(options.buffers[0], options.seeds[0], *limits), sys.stdout)
+        json.dump(one(options.buffers[0], options.live[0], options.seeds[0], *limits), sys.stdout)
         return
     versions = {name: version(name) for name in PACKAGES}
     table = csv.DictWriter(sys.stdout, COLUMNS)
     table.writeheader()
     first: dict[str, float] = {}
-    for buffers in options.buffers:
+    for buffers, live in product(options.buffers, options.live):
         for seed in options.seeds:
-            found = in_own_process(buffers, seed, *limits)
+            found = in_own_process(buffers, live, seed, *limits)
             plan, most = found["seconds_plan"], found["mib_most"]
             first = first or {"plan": plan, "most": most}
             derived = {
@@ -114,6 +121,7 @@ def main() -> None:
             table.writerow(
                 {
                     "buffers": buffers,
+                    "live": live,
                     "seed": seed,
                     **rounded,
                     **derived,
