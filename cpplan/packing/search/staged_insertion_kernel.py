@@ -6,7 +6,7 @@ what lies below: both remain packings, only not as tight as they could be. Every
 pushing everything down and up.
 
 ``near`` holds, for every row, the first that can meet it and the one after the last; ``scratch``
-a word a section, and five a buffer. A buffer that is not placed ends at 0 at the lowest and starts
+a word a section, and six a buffer. A buffer that is not placed ends at 0 at the lowest and starts
 never at the latest, so that it is in nobody's way.
 """
 
