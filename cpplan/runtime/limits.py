@@ -15,7 +15,7 @@ MOST_NODES_PER_NODE = 50
 # Most subgraphs of a TFLite model that run one another, and most bytes of its tensors and operators
 # as a multiple of the file's: parts of a FlatBuffer may be shared by any number of others.
 MOST_CALLERS = 64
-MOST_SHARED = 8
+MOST_SHARED = 3
 # Most steps of a problem in which a number is kept for each step.
 MOST_STEPS = 1 << 28
 # Most rows of a table of results.

@@ -205,8 +205,10 @@ class _Room:
 def _subgraph(
     table: Table, kinds: list[tuple[str, bool]], filled: list[int | None], room: _Room
 ) -> FileSubgraph:
+    for field in (0, 3):
+        _, count = table.vector(field, 4) or (0, 0)
+        room.take(24 * count)
     entries = table.tables(0), table.tables(3)
-    room.take(8 * sum(map(len, entries)))
     tensors = tuple(_tensor(entry, filled, room) for entry in entries[0])
     inputs, outputs = table.integers(1), table.integers(2)
     for number in (*inputs, *outputs):
@@ -228,7 +230,7 @@ def _tensor(table: Table, filled: list[int | None], room: _Room) -> FileTensor:
     scales = tuple(quantization.numbers(2, "f4").tolist()) if quantization else ()
     zero_points = tuple(quantization.numbers(3, "i8").tolist()) if quantization else ()
     extents, levels = len(shape) + len(signature), len(scales) + 2 * len(zero_points)
-    room.take(16 + len(name) + 4 * (extents + levels))
+    room.take(len(name) + 4 * (extents + levels))
     return FileTensor(
         name=name,
         shape=shape,
@@ -249,7 +251,7 @@ def _operator(
     _check_number("operator: code", code, len(kinds))
     kind, custom = kinds[code]
     inputs, outputs = table.integers(1), table.integers(2)
-    room.take(16 + 4 * (len(inputs) + len(outputs)))
+    room.take(4 * (len(inputs) + len(outputs)))
     for number in (*inputs, *outputs):
         if number != -1:
             _check_number(f"operator {kind}: tensor", number, tensors)
