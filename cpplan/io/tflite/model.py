@@ -205,8 +205,8 @@ class _Room:
 def _subgraph(
     table: Table, kinds: list[tuple[str, bool]], filled: list[int | None], room: _Room
 ) -> FileSubgraph:
-    for field in (0, 3):
-        _, count = table.vector(field, 4) or (0, 0)
+    for listed in (0, 3):
+        _, count = table.vector(listed, 4) or (0, 0)
         room.take(24 * count)
     entries = table.tables(0), table.tables(3)
     tensors = tuple(_tensor(entry, filled, room) for entry in entries[0])
