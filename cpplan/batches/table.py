@@ -47,6 +47,7 @@ TEXTS = ("model", "setting", "status", "options", "version", "key", "error", "ma
 COUNTS = ("bytes", "bound", "ops", "buffers", "moved_bytes", "copied_bytes", "seed")
 CLOCKS = ("seconds", "task_seconds", "machine")
 NUMBERS = (*COUNTS, "gap", "cost", "base_cost", "seconds", "task_seconds")
+_LIMIT = 2**63  # counts are 64-bit integers
 _BEFORE = ("model", "setting", "status", "bytes", "bound", "gap", "cost", "base_cost")
 _AFTER = (
     *("ops", "buffers", "moved_bytes", "copied_bytes"),
@@ -139,7 +140,10 @@ def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
 
 
 def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
-    """Raise if a cell of a text column is not text, or a cell of a number column not a number."""
+    """Raise if a cell of a text column is not text, or a cell of a number column not a number.
+
+    Numbers that are missing become ``None``: data frames mark them as not a number.
+    """
     for number, row in enumerate(rows, 1):
         for name, cell in row.items():
             if cell is None:
@@ -148,11 +152,19 @@ def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
                 raise InputError(
                     f"{path}: row {number}: {name} is {reprlib.repr(cell)}: expected text"
                 )
-            if (name in NUMBERS or name.startswith("ratio_")) and (
-                not isinstance(cell, (int, float)) or isinstance(cell, bool)
-            ):
+            if name not in NUMBERS and not name.startswith("ratio_"):
+                continue
+            if isinstance(cell, float) and math.isnan(cell):
+                row[name] = None
+                continue
+            wanted = None
+            if not isinstance(cell, (int, float)) or isinstance(cell, bool):
+                wanted = "a number"
+            elif name in COUNTS and not (abs(cell) < _LIMIT and cell == int(cell)):
+                wanted = "a whole number below 2**63"
+            if wanted is not None:
                 raise InputError(
-                    f"{path}: row {number}: {name} is {reprlib.repr(cell)}: expected a number"
+                    f"{path}: row {number}: {name} is {reprlib.repr(cell)}: expected {wanted}"
                 )
 
 

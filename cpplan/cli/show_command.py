@@ -50,20 +50,27 @@ def show(
     report_path: str | None,
 ) -> None:
     """Print a saved PLAN: its summary, its buffers, and a map of the arena if it is small."""
-    from cpplan.model.plan import Plan
-    from cpplan.report.symbols_text import MOST, format_sized
-    from cpplan.report.tables import format_buffers
-
     if model is not None and not explain:
         raise InputError("--model is what --explain needs: give that too")
     if time_limit is not None and model is None:
         raise InputError("--time-limit is for plans without a rule: give --explain and --model too")
     if report_path is not None:
         check_outputs(plan_file, None, {"--report": report_path})
-        read_plan(plan_file).report(report_path)
     if explain:
-        print_out(_explain(plan_file, everything, dims, model, time_limit))
-        return
+        text = _explain(plan_file, everything, dims, model, time_limit)
+    else:
+        text = _summary(plan_file, everything, dims)
+    if report_path is not None:
+        read_plan(plan_file).report(report_path)
+    print_out(text)
+
+
+def _summary(plan_file: str, everything: bool, dims: tuple[str, ...]) -> str:
+    """Text of a saved plan, at given values or as a whole."""
+    from cpplan.model.plan import Plan
+    from cpplan.report.symbols_text import MOST, format_sized
+    from cpplan.report.tables import format_buffers
+
     values = parse_dims(dims)
     planned = read_planned(plan_file)
     result = planned if isinstance(planned, Plan) else planned.plan
@@ -72,13 +79,11 @@ def show(
         if values is None:
             # A plan for several sizes is explained over all sizes.
             head = describe(result) if planned is result else f"{planned}\n"
-            text = head + format_buffers(result, most=most)
-        else:
-            bounds = next((name for name, value in values.items() if type(value) is not int), None)
-            if bounds is not None:
-                raise InputError(f"--dim {bounds}: expected a value, e.g. {bounds}=8")
-            text = format_sized(result.at(values), most)  # type: ignore[arg-type]
-    print_out(text)
+            return head + format_buffers(result, most=most)
+        bounds = next((name for name, value in values.items() if type(value) is not int), None)
+        if bounds is not None:
+            raise InputError(f"--dim {bounds}: expected a value, e.g. {bounds}=8")
+        return format_sized(result.at(values), most)  # type: ignore[arg-type]
 
 
 def _explain(

@@ -133,12 +133,15 @@ def _check_items(key: str, value: Any, form: Form) -> None:
             _check_row(f"{what} {number}", part, item)
         elif item.made is None:
             _check(what, part, item)
+            _check_items(what, part, item)
 
 
 def _check_made(where: str, values: Any, kind: type) -> None:
     """Check the object that a dataclass is made of."""
     required = {key: form for key, form in forms(kind).items() if key not in _LATER}
     _check_object(where, values, required)
+    for key, form in required.items():
+        _check_items(f"{where}: {key}", values[key], form)
     if len(values) > len(required) + sum(key in values for key in _LATER):
         raise InputError(f"{where}: expected {', '.join(required)} and nothing else")
 

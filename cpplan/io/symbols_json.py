@@ -75,6 +75,9 @@ def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
             None if shape is None else tuple(_expression(place, extent, dims) for extent in shape),
             row["dtype"],
         )
+    absent = next((name for name in buffers if name not in tensors), None)
+    if absent is not None:
+        raise InputError(f"symbols: tensors: buffer {absent!r} is missing")
     unbounded = {}
     for name, pair in _object("unbounded", values["unbounded"]).items():
         if not isinstance(pair, list) or len(pair) != 2 or type(pair[1]) is not int:

@@ -89,8 +89,10 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
         return found
     accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
-    _check_copied(described, program, plan, accesses)
     needed = needed_buffers(accesses, plan.pools)
+    if described is not None:  # bytes copied depend on the offsets
+        match_buffers(needed, plan, planned_offsets(plan))
+    _check_copied(described, program, plan, accesses)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, runs)

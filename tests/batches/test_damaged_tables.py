@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -74,3 +75,32 @@ def test_few_bytes_of_many_rows_are_refused(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setattr(limits, "MOST_UNPACKED", 10)
     with pytest.raises(InputError, match="unpacks to more than 0 MiB"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("column", ["bytes", "bound", "ops", "seed"])
+@pytest.mark.parametrize("cell", ["1.5", "1" * 4_000, str(2**63), "1e400"])
+def test_count_that_no_column_holds_is_refused(
+    tmp_path: Path, capsys, column: str, cell: str
+) -> None:
+    path, report = tmp_path / "r.csv", tmp_path / "r.html"
+    row = {"model": "one", "setting": "given", "bytes": "1"} | {column: cell}
+    path.write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    assert main(["summary", str(path), "--report", str(report)]) == 2
+    assert f"row 1: {column} is " in capsys.readouterr().err
+    assert not report.exists()
+
+
+@pytest.mark.parametrize("cell", [1.5, 2.0**63, math.inf])
+def test_count_of_a_parquet_table_must_be_whole(tmp_path: Path, cell: float) -> None:
+    path = tmp_path / "r.parquet"
+    columns = {"model": ["one"], "setting": ["given"], "bytes": [cell]}
+    parquet.write_table(pyarrow.table(columns), path)
+    with pytest.raises(InputError, match=r"row 1: bytes is .*: expected a whole number below 2"):
+        read_rows(path)
+
+
+def test_missing_counts_of_a_data_frame_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    columns = {"model": ["one", "two"], "setting": ["given"] * 2, "bytes": [1.0, math.nan]}
+    parquet.write_table(pyarrow.table(columns), path)
+    assert [row["bytes"] for row in read_rows(path)] == [1.0, None]
