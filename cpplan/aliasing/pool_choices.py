@@ -205,13 +205,13 @@ def _shortfall(packing: PooledPacking, apart: Problem, floor: int) -> tuple[Stat
     limits = [pool.capacity for pool in apart.pools]
     room = sum(limit for limit in limits if limit is not None)
     if None not in limits and floor > room:
-        missing = f"{floor} B are needed whatever is shared, and the pools hold {room} B"
+        missing = f"{floor} B are needed, whatever is shared, and the pools hold {room} B"
         return "infeasible", f"does not fit: {floor - room} B are missing: {missing}"
     excess = excess_bound(apart)
     if excess.value:
-        missing = f"{excess.value} B are missing whatever is shared ({excess.name})"
+        missing = f"{excess.value} B are missing, whatever is shared ({excess.name})"
         return "infeasible", f"does not fit: {missing}"
     return "unknown", (
-        "no plan within the capacities was found in time. Of the last choice of what to share, in "
-        f"which a buffer stands for all that share its bytes: {packing.message}"
+        "no plan within the capacities was found in time. With the aliases tried last, where one "
+        f"buffer stands for all tensors that share its bytes: {packing.message}"
     )

@@ -78,8 +78,8 @@ def shared_unions(
         for place in allowed[relation]:
             if place.retention.name not in free:
                 raise VerificationError(
-                    f"{describe(relation)}: {place.copy!r} lies in a constant, a workspace, or "
-                    "what several ops write, which shares no bytes by choice"
+                    f"{describe(relation)}: {place.copy!r} may not share bytes: its storage is a "
+                    "constant, a workspace or written by several ops"
                 )
         one, other = allowed[relation]
         joined.append((one.retention.name, other.retention.name))

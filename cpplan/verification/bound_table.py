@@ -75,13 +75,17 @@ _LEVEL = "no layout over the pools has a smaller value at this level of the obje
 
 # Bounds on the peak in one pool.
 PEAK_BOUNDS = (
-    ProvedBound(LIVE, "given order", "no", "recomputed", "so many bytes are live at one step"),
+    ProvedBound(LIVE, "given order", "no", "recomputed", "these bytes are live at one step"),
     ProvedBound(FIXED, "given order", "yes", "recomputed", "a buffer of fixed offset ends there"),
     ProvedBound(
-        LARGEST, "given order", "yes", "recomputed", "one buffer has so many bytes", any_order=True
+        LARGEST, "given order", "yes", "recomputed", "one buffer has these bytes", any_order=True
     ),
     ProvedBound(
-        SHARED, "given order", "only", "recomputed", "a step needs so much, whatever is shared"
+        SHARED,
+        "given order",
+        "only",
+        "recomputed",
+        "one step needs these bytes, however they are shared",
     ),
     *(
         ProvedBound(name, "given order", "no", "searched", _PACKING)
@@ -99,64 +103,84 @@ PEAK_BOUNDS = (
         "CP-SAT sharing", "given order", "only", "searched", f"{_PACKING}, whatever is shared"
     ),
     ProvedBound(
-        FORCED, "every order", "yes", "recomputed", "an op has so many live bytes in every order"
+        FORCED, "every order", "yes", "recomputed", "these bytes are live at one op in every order"
     ),
     ProvedBound(
-        MINIMUM_CUT, "every order", "yes", "certificate", "an op has so many, as a flow proves"
+        MINIMUM_CUT,
+        "every order",
+        "yes",
+        "certificate",
+        "these bytes are live at one op: a flow proves it",
     ),
     ProvedBound(
         "aliases in every order",
         "every order",
         "only",
         "searched",
-        "no order has fewer live bytes, sharing what may be shared in every order",
+        "no order has fewer live bytes, with the aliases that hold in every order",
     ),
     ProvedBound("Liu's algorithm", "every order", "yes", "searched", f"{_ORDER} of a tree"),
     ProvedBound("downset search", "every order", "yes", "searched", _ORDER),
     ProvedBound("CP-SAT order", "every order", "yes", "searched", _ORDER),
     ProvedBound(
-        "CP-SAT order and offsets", "every order", "no", "searched", "no order packs into less"
+        "CP-SAT order and offsets",
+        "every order",
+        "no",
+        "searched",
+        "no order packs into fewer bytes",
     ),
     ProvedBound(
         "CP-SAT order, offsets and sharing",
         "every order",
         "only",
         "searched",
-        "no order packs into less, whatever is shared",
+        "no order packs into fewer bytes, whatever is shared",
     ),
     ProvedBound(
-        FOOTPRINT, "every schedule", "yes", "recomputed", "an op, or the end, needs so many bytes"
+        FOOTPRINT,
+        "every schedule",
+        "yes",
+        "recomputed",
+        "one op, or the end of the model, needs these bytes",
     ),
     ProvedBound(
         LEAST_PIECE,
         "every splitting",
         "yes",
         "recomputed",
-        "a piece, or the boundary, needs so many",
+        "one piece, or the model's inputs or outputs, need these bytes",
     ),
     ProvedBound(
-        "least reach", "every schedule", "no", "searched", "an op is not reached with fewer bytes"
+        "least reach",
+        "every schedule",
+        "no",
+        "searched",
+        "one op cannot be reached with fewer bytes",
     ),
     ProvedBound(
         "optimum of the chain",
         "every schedule",
         "no",
         "searched",
-        "no schedule of a chain has less",
+        "no schedule of a chain has fewer live bytes",
     ),
     ProvedBound(
         LIVE_AT_CUTS,
         "every schedule",
         "no",
         "certificate",
-        "no schedule has fewer live bytes, as duals prove",
+        "no schedule has fewer live bytes: duals prove it",
     ),
 )
 
 # Bounds on the levels of an objective, in several pools.
 POOL_BOUNDS = (
     ProvedBound(
-        SHARED, "given order", "only", "recomputed", "the pools need so much, whatever is shared"
+        SHARED,
+        "given order",
+        "only",
+        "recomputed",
+        "all pools together need these bytes, however they are shared",
     ),
     *(
         ProvedBound(name, "given order", "no", "recomputed", _LEVEL)
@@ -178,7 +202,7 @@ COST_BOUNDS = (
         "every schedule",
         "no",
         "certificate",
-        "no schedule that fits costs less, as duals prove",
+        "no schedule that fits costs less: duals prove it",
     ),
     *(
         ProvedBound(name, "every schedule", "no", "searched", "no schedule that fits costs less")
@@ -192,26 +216,30 @@ COST_BOUNDS = (
 
 # Bounds on the bytes moved between two pools, if tensors may move.
 MOVED_BOUNDS = (
-    ProvedBound(NOTHING, "every order", "yes", "recomputed", "no plan moves less than no byte"),
+    ProvedBound(NOTHING, "every order", "yes", "recomputed", "no plan moves fewer than 0 bytes"),
     ProvedBound(
         ROOM_PRICES,
         "given order",
         "yes",
         "certificate",
-        "no plan at this order moves fewer bytes, as prices of room in the fast pool prove",
+        "no plan at this order moves fewer bytes: prices of room in the fast pool prove it",
     ),
     ProvedBound(
         FORCED_MOVES,
         "every order",
         "yes",
         "certificate",
-        "an op leaves no room for all that is live with it in every order",
+        "in every order, the tensors live at one op do not all fit beside its own",
     ),
     ProvedBound(
         EVERY_OP_ONCE, "every schedule", "yes", "recomputed", "every op runs at least once"
     ),
     ProvedBound(
-        "CP-SAT spilling", "given order", "yes", "searched", "no plan at this order moves fewer"
+        "CP-SAT spilling",
+        "given order",
+        "yes",
+        "searched",
+        "no plan at this order moves fewer bytes",
     ),
 )
 
@@ -238,23 +266,23 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
     >>> none = np.zeros(0, np.int64)
     >>> plan = Plan("p", "feasible", (), none, none, none, none, scope="every order")
     >>> why_not(find_bound(PEAK_BOUNDS, "live bytes"), plan)
-    'live bytes of one order prove nothing about every order'
+    "bound 'live bytes' is of one order, but the plan's scope is 'every order'"
     """
     name = bound.name
     once = plan.scope == "every order" and not may_run_again(plan)
     one_order = bound.reach == "given order" and not (bound.any_order and once)
     if one_order and plan.scope != "given order":
-        return f"{name} of one order prove nothing about every order"
+        return f"bound {name!r} is of one order, but the plan's scope is {plan.scope!r}"
     if bound.reach != "every splitting" and (plan.scope == "every splitting" or plan.pieces):
-        return f"{name} proves nothing about every splitting"
+        return f"bound {name!r} is of ops that run whole, but the plan's ops may run in pieces"
     if bound.reach != "given order" and plan.base_cost is None:
-        return f"{name} needs ops, which a bare problem does not have"
+        return f"bound {name!r} is about ops, which a bare problem does not have"
     if bound.reach == "every order" and may_run_again(plan):
-        return f"{name} covers orders that run every op once, but the plan may run ops again"
+        return f"bound {name!r} is of orders that run every op once, but the plan may run ops again"
     if bound.sharing == "no" and plan.sharing:
-        return f"{name} prove nothing where tensors may share bytes"
+        return f"bound {name!r} is of tensors that share no bytes, but in the plan they may"
     if bound.sharing == "only" and not plan.sharing:
-        return f"nothing shares bytes by choice, but the bound is {name!r}"
+        return f"bound {name!r} is of tensors that may share bytes, but in the plan they may not"
     return None
 
 

@@ -140,7 +140,9 @@ def check_claims(
     elif plan.certificate is not None:
         raise VerificationError("the plan has a certificate, but claims no bound")
     if plan.objective_value or plan.objective_bound:
-        raise VerificationError("the plan has an objective, which only several pools have")
+        raise VerificationError(
+            "the plan has an objective, but only plans of several pools have one"
+        )
     if plan.cost_bound is not None:
         return Proofs(proof, _check_cost(plan, least_cost))
     _check_no_cost_proof(plan)
@@ -195,10 +197,10 @@ def check_pooled_claims(
             f"but it is {list(value)}"
         )
     if plan.certificate is not None:
-        raise VerificationError("the plan has a certificate, which no bound of several pools needs")
+        raise VerificationError("the plan has a certificate, but bounds of several pools have none")
     if plan.scope != "given order":
         raise VerificationError(
-            f"what is proved of several pools holds for the plan's order, not for {plan.scope}"
+            f"bounds of several pools are of one order, but the plan's scope is {plan.scope!r}"
         )
     bound = tuple(plan.objective_bound)
     proof: Proof | None = None
@@ -235,8 +237,8 @@ def _check_levels(
         return "recomputed"
     if all(one.proof == "recomputed" for one in cited):
         raise VerificationError(
-            f"the plan claims that no objective is below {list(bound)}, but what "
-            f"{plan.bound_by!r} proves is {list(proved)}"
+            f"the plan claims that no objective is below {list(bound)}, but {plan.bound_by!r} "
+            f"proves only {list(proved)}"
         )
     return "searched"
 
@@ -245,7 +247,7 @@ def applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBo
     """The bound of that name in the table; raises if there is none or it does not apply."""
     found = find_bound(table, name)
     if found is None:
-        raise VerificationError(f"the lower bound has no known proof: {name!r}")
+        raise VerificationError(f"{name!r} is no known bound for plans of this kind")
     reason = why_not(found, plan)
     if reason is not None:
         raise VerificationError(reason)
@@ -262,13 +264,16 @@ def _check_cost(plan: Plan, proved: int | float | None) -> Proof:
     reason = None if found is None else why_not(found, plan)
     if found is None or reason is not None:
         why = "" if reason is None else f": {reason}"
-        raise VerificationError(f"{plan.cost_bound_by!r} is not known to bound the cost{why}")
+        raise VerificationError(f"{plan.cost_bound_by!r} is no bound on this plan's cost{why}")
     if found.proof == "recomputed" and bound != plan.base_cost:
         raise VerificationError(
-            f"every op once costs {plan.base_cost}, but the plan's bound on the cost is {bound}"
+            f"running every op once costs {plan.base_cost}, but the bound on the cost is {bound}"
         )
     if (plan.cost_certificate is not None) != (found.name == LINEAR_AT_CUTS):
-        raise VerificationError(f"bound {found.name!r} and the plan's duals do not go together")
+        raise VerificationError(
+            f"the cost is bounded by {found.name!r}, but the plan has "
+            f"{'no' if plan.cost_certificate is None else 'a'} cost_certificate"
+        )
     if found.proof == "certificate" and (proved is None or not bound <= proved):
         raise VerificationError(
             f"the duals prove a cost of {proved}, but the plan's bound on the cost is {bound}"
@@ -288,7 +293,7 @@ def _check_no_cost_proof(plan: Plan) -> None:
             f"{plan.cost_bound_by!r} bounds the cost, but the plan claims no bound on it"
         )
     if plan.cost_certificate is not None:
-        raise VerificationError("the plan has duals of a bound on the cost, but claims none")
+        raise VerificationError("the plan has a cost_certificate, but claims no bound on the cost")
 
 
 def _check_integer_bound(plan: Plan) -> None:
@@ -305,28 +310,36 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
     if plan.certificate is not None and not isinstance(
         plan.certificate, _CARRIED.get(found.name, ())
     ):
-        raise VerificationError(f"the plan has a certificate, which {found.name!r} has no use for")
+        raise VerificationError(
+            f"the plan has a certificate that bound {found.name!r} does not use"
+        )
     assert bound is not None
     if found.name == LIVE:
         check_bound(rectangles, needed.alignment, bound)
     elif found.name == FIXED:
         ends = [at + int(needed.size[k]) for k, at in needed.fixed.items()]
         if bound > max(ends, default=0):
-            raise VerificationError(f"no fixed offset proves a lower bound of {bound} B")
+            raise VerificationError(
+                f"no buffer of fixed offset ends at {bound} B or above, as the lower bound claims"
+            )
     elif found.name == LARGEST:
         if bound > needed.size.max(initial=0):
-            raise VerificationError(f"no buffer is so large as to prove a lower bound of {bound} B")
+            raise VerificationError(f"no buffer has {bound} B, as the lower bound claims")
     elif found.name == SHARED:
         _compare(f"{SHARED}, prove a lower bound", floors.shared, bound)
     elif found.name == FORCED:
         _compare(f"{FORCED} prove a lower bound", floors.forced, bound)
     elif found.name == MINIMUM_CUT:
         if plan.certificate is None:
-            raise VerificationError("the lower bound is a minimum cut, but the plan has no flow")
+            raise VerificationError(
+                "the lower bound is a minimum cut, but the plan has no certificate"
+            )
         _compare("the flow proves a lower bound", floors.cut, bound)
     elif found.name == LIVE_AT_CUTS:
         if plan.certificate is None:
-            raise VerificationError("the lower bound is at cuts, but the plan has no duals")
+            raise VerificationError(
+                f"the lower bound is {LIVE_AT_CUTS!r}, but the plan has no certificate"
+            )
         _compare("the duals prove a lower bound", floors.cuts, bound)
     elif found.name == FOOTPRINT:
         _compare("the ops prove a least footprint", floors.footprint, bound)

@@ -103,15 +103,19 @@ def _check_scale(duals: CutDuals) -> None:
     places = duals.places
     whole = all(type(number) is int and number > 0 for number in duals.cost_unit)
     if len(duals.cost_unit) != 2 or not whole:
-        raise VerificationError(f"the certificate has no unit of costs: {duals.cost_unit!r:.120}")
+        raise VerificationError(
+            f"cost_unit of the certificate must be two positive integers, not {duals.cost_unit!r:.120}"
+        )
     if type(places) is not int or not 0 <= places <= MOST_PLACES:
-        raise VerificationError(f"the certificate has no number of binary places: {places!r:.120}")
+        raise VerificationError(
+            f"places of the certificate must be from 0 to {MOST_PLACES}, not {places!r:.120}"
+        )
 
 
 def _added_up(rows: CutRows, duals: CutDuals, costs: Sequence[int]) -> int:
     """Least cost beyond one run of every group, in units of ``2**-places``."""
     if len({(rule, indices) for rule, indices, _ in duals.rows}) < len(duals.rows):
-        raise VerificationError("the certificate has a row twice")
+        raise VerificationError("the certificate has the same row twice")
     left: defaultdict[Column, int] = defaultdict(int)
     total, terms = 0, 0
     for cited in duals.rows:

@@ -132,4 +132,4 @@ def _positive(amount: object) -> int:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise VerificationError(f"the certificate is no flow: {why}")
+    raise VerificationError(f"the certificate is not a valid flow: {why}")

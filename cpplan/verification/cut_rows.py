@@ -64,7 +64,7 @@ class CutRows:
         self._extra = [extra // groups.unit for extra in groups.extra]
         many = len(duals.cuts) * len(groups) > MOST_BITS
         if many or len(set(duals.cuts)) < len(duals.cuts):
-            raise VerificationError("the certificate has too many cuts, or one of them twice")
+            raise VerificationError("the certificate has too many cuts, or the same cut twice")
         self._cuts = [self._group(name) for name in duals.cuts]
         self._ops, self._storages = duals.ops, duals.storages
         self.last = len(self._cuts)
@@ -83,7 +83,7 @@ class CutRows:
         kinds = RULES.get(rule, "")
         whole = all(type(number) is int and number >= 0 for number in (*indices, multiplier))
         if not kinds or len(indices) != len(kinds) or not whole:
-            raise VerificationError(f"the certificate has a row that is none: {cited!r:.120}")
+            raise VerificationError(f"the certificate has a malformed row: {cited!r:.120}")
         values: list[int | str] = []
         j = 0
         for kind, index in zip(kinds, indices, strict=True):
@@ -95,11 +95,13 @@ class CutRows:
                 values.append(_named(self._storages, index))
                 if values[-1] not in self._size:
                     raise VerificationError(
-                        f"the certificate cites {values[-1]!r}, no storage here"
+                        f"the certificate names {values[-1]!r}, which is no storage of the plan"
                     )
         past_start = int(rule == "at cut")
         if not past_start <= j <= self.last + past_start:
-            raise VerificationError(f"the certificate has no row {rule!r} of interval {j}")
+            raise VerificationError(
+                f"the certificate has a row {rule!r} of interval {j}, which has no such row"
+            )
         return _ROWS[rule](self, j, *values)
 
     def domain(self, column: Column) -> tuple[int, int]:
@@ -126,7 +128,7 @@ class CutRows:
 
     def _group(self, name: str) -> int:
         if name not in self.groups.number:
-            raise VerificationError(f"the certificate cites {name!r}, no op that counts by itself")
+            raise VerificationError(f"the certificate names {name!r}, which is no group's first op")
         return self.groups.number[name]
 
     def _set_windows(self, given_order: bool) -> None:
@@ -143,7 +145,7 @@ class CutRows:
         earlier, later = around.at_or_before(self._cuts), around.at_or_after(self._cuts)
         for place, (_, other) in enumerate(pairwise(self._cuts)):
             if not earlier[other] >> place & 1:
-                raise VerificationError("a cut of the certificate need not run before the next")
+                raise VerificationError("the certificate has a cut that may run after the next one")
         place_of = {cut: place for place, cut in enumerate(self._cuts)}
         self._window = []
         for group in range(len(groups)):
@@ -203,7 +205,9 @@ class CutRows:
 
     def _waits(self, j: int, v: int, p: int) -> Row:
         if p not in self.groups.predecessors[v]:
-            raise VerificationError("the certificate lets an op wait for one that it need not")
+            raise VerificationError(
+                "the certificate lets an op wait for an op that it does not depend on"
+            )
         return [(1, Column("d", j, p)), (-1, Column("d", j, v))], 0
 
     def _run_done(self, j: int, v: int) -> Row:
@@ -215,7 +219,9 @@ class CutRows:
 
     def _once(self, _: int, v: int) -> Row:
         if self.groups.again[v]:
-            raise VerificationError("the certificate lets an op run once that may run again")
+            raise VerificationError(
+                "the certificate says that an op runs once, but it may run again"
+            )
         return [(-1, run) for _, run in self._runs(v, 0, self.last)], -1
 
     def _read(self, j: int, v: int, s: str) -> Row:
@@ -236,7 +242,7 @@ class CutRows:
 
     def _still_later(self, j: int, v: int) -> Row:
         if j == self.last:
-            raise VerificationError("the certificate cites an interval after the last")
+            raise VerificationError("the certificate names an interval after the last one")
         return [(1, self._later(j, v)), (-1, self._later(j + 1, v))], 0
 
     def _not_yet(self, j: int, v: int) -> Row:
@@ -251,7 +257,9 @@ class CutRows:
 
     def _kept_later(self, j: int, s: str) -> Row:
         if s not in self.groups.kept:
-            raise VerificationError(f"the certificate keeps {s!r}, which nobody asked for")
+            raise VerificationError(
+                f"the certificate keeps {s!r} to the end, but the model does not"
+            )
         return [(1, Column("k", j, s)), *self._written(s, "t", j)], 1
 
     def _at_cut(self, j: int) -> Row:
@@ -279,12 +287,14 @@ class CutRows:
 
     def _check_read(self, v: int, s: str) -> None:
         if s not in self.groups.reads[v]:
-            raise VerificationError(f"the certificate lets an op read {s!r}, which it does not")
+            raise VerificationError(f"the certificate says that an op reads {s!r}, but it does not")
 
 
 def _named(names: Sequence[str], index: int) -> str:
     if index >= len(names):
-        raise VerificationError(f"the certificate has no name number {index}")
+        raise VerificationError(
+            f"the certificate refers to name {index}, but has {len(names)} names"
+        )
     return names[index]
 
 

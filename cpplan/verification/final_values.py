@@ -53,7 +53,7 @@ def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
         if wrong is not None:
             raise VerificationError(
                 f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
-                f"{'missing' if wrong in there else 'too many'}"
+                f"{'missing' if wrong in there else 'not expected'}"
             )
 
 

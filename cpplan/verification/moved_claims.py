@@ -42,12 +42,12 @@ def check_time(program: Program, plan: Plan) -> None:
     >>> check_time(to_anf(Graph("g", (), ())), plan)
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.VerificationError: the plan claims a time, but has no slow pool
+    cpplan.model.errors.VerificationError: the plan claims a time, but does not have two pools
     """
     if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
         return
     if len(plan.pools) != 2:
-        raise VerificationError("the plan claims a time, but has no slow pool")
+        raise VerificationError("the plan claims a time, but does not have two pools")
     time = run_time(program.graph, plan.order, plan.moves, plan.pools[1])
     if not is_number(plan.time) or not math.isclose(plan.time, time, rel_tol=1e-9):  # type: ignore[arg-type]
         raise VerificationError(f"the plan claims a time of {plan.time!r} cycles, not {time}")
@@ -88,22 +88,28 @@ def check_moved_claims(
     right = is_number(bound) if timed else is_integer(bound)
     if not right or not 0 <= bound <= value:  # type: ignore[operator]
         what = "time must be a number" if timed else "bytes moved must be a byte count"
-        raise VerificationError(f"the bound on the {what} up to {value}, not {bound!r}")
+        raise VerificationError(f"the bound on the {what} of at most {value}, not {bound!r}")
     if timed and (plan.moved_bytes_bound, plan.moved_bytes_bound_by) != (None, None):
-        raise VerificationError("a plan of least time has no bound on the bytes moved")
+        raise VerificationError(
+            "the plan has a bound on the time and one on the bytes moved: expected the first alone"
+        )
     others = (
         plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate,
         plan.cost_certificate,
     )  # fmt: skip
     if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
-        raise VerificationError("a plan with moves has no other bound than that on its moves")
+        raise VerificationError(
+            "a plan with moves may bound only its bytes moved or its time: it has another bound"
+        )
     found = applying(MOVED_BOUNDS, name, plan)
     if again and (found.reach != "every schedule" or plan.scope != "every order"):
-        raise VerificationError(f"{found.name} proves nothing where ops run again")
+        raise VerificationError(
+            f"bound {found.name!r} is of ops that run once, but in the plan ops run again"
+        )
     carried = None if plan.moved_certificate is None else type(plan.moved_certificate)
     if carried is not _CARRIED.get(found.name):
         raise VerificationError(
-            f"bound {found.name!r} and the plan's moved_certificate do not go together"
+            f"bound {found.name!r} and the plan's moved_certificate are of different kinds"
         )
     if found.proof != "searched":
         proved = floor(found.name)

@@ -75,7 +75,9 @@ class _Walk:
         for move in plan.moves:
             if not move.is_step:
                 if move.name not in self.run or move.tensor in self.direct[move.name]:
-                    raise VerificationError(f"{_said(move)}: no op {move.name!r} does so once")
+                    raise VerificationError(
+                        f"{_described(move)}: expected one such move of an op {move.name!r}"
+                    )
                 self.direct[move.name][move.tensor] = move
         # Storage -> pools that hold its bytes; None while the caller's choice is not known.
         self.holds: dict[str, set[str] | None] = {}
@@ -112,7 +114,9 @@ class _Walk:
         for op, moves in self.direct.items():
             for move in moves.values():
                 if move.tensor not in self._storages(self.run[op]):
-                    raise VerificationError(f"{_said(move)}, which it does not access")
+                    raise VerificationError(
+                        f"{_described(move)}: the op does not access the tensor"
+                    )
 
     def _storages(self, run: Run) -> dict[str, bool]:
         """Storages of an op in the pools -> True if the op is the first to write them."""
@@ -127,43 +131,54 @@ class _Walk:
     def _check_movable(self, move: Move) -> None:
         root = move.tensor
         if root not in self.graph.tensor or self.graph.root[root] != (root, 0):
-            raise VerificationError(f"{_said(move)}, which is no storage of the model")
+            raise VerificationError(
+                f"{_described(move)}: expected a tensor of the model that is no view"
+            )
         writers, kinds = self.writers[root], self.kinds[root]
         brought = not writers
         whole = brought or writers == {root}
         if not whole or "workspace" in kinds or (brought and "output" in kinds):
-            raise VerificationError(f"{_said(move)}, which is not written at once and may not move")
+            raise VerificationError(
+                f"{_described(move)}: expected an input, a constant or a tensor that one op writes "
+                "at once, and no workspace"
+            )
         away = {"spill": (self.fast, self.slow), "write": (self.fast, self.slow)}
         ends = away.get(move.kind, (self.slow, self.fast))
         if (move.source, move.target) != ends:
-            raise VerificationError(f"{_said(move)}: must be from {ends[0]!r} to {ends[1]!r}")
+            raise VerificationError(f"{_described(move)}: must be from {ends[0]!r} to {ends[1]!r}")
 
     def _copy(self, move: Move) -> None:
         self._check_movable(move)
         if move.size != self.graph.tensor[move.tensor].nbytes:
             raise VerificationError(
-                f"{_said(move)}: moves {self.graph.tensor[move.tensor].nbytes} B, not {move.size} B"
+                f"{_described(move)}: moves {self.graph.tensor[move.tensor].nbytes} B, not {move.size} B"
             )
-        holds = self._found(move.tensor, move.source, _said(move))
+        holds = self._found(move.tensor, move.source, _described(move))
         if move.kind == "spill" and self.slow in holds:
-            raise VerificationError(f"{_said(move)}, which lies in pool {self.slow!r} already")
+            raise VerificationError(
+                f"{_described(move)}: the tensor lies in pool {self.slow!r} already"
+            )
         if move.tensor in self.under_way:
-            raise VerificationError(f"{_said(move)}, while another copy of it is under way")
+            raise VerificationError(
+                f"{_described(move)} begins before another copy of the tensor has ended"
+            )
         if move.name not in self.begun:
             holds.add(move.target)
             return
         if not self.plan.pools[1].engine:
             raise VerificationError(
-                f"{_said(move)} runs beside ops, but pool {self.slow!r} has no copy engine"
+                f"{_described(move)} runs beside ops, but pool {self.slow!r} has no copy engine"
             )
         self.under_way[move.tensor] = move
 
     def _wait(self, move: Move) -> None:
         copy = self.under_way.pop(move.tensor, None)
         if copy is None:
-            raise VerificationError(f"{_said(move)}, of which no copy is under way")
+            raise VerificationError(f"{_described(move)}: no copy of the tensor has begun")
         if move.size or (move.source, move.target) != (copy.source, copy.target):
-            raise VerificationError(f"{_said(move)}: is not of {copy.name!r}, which is under way")
+            raise VerificationError(
+                f"{_described(move)} must have the pools of {copy.name!r}, which it ends, and 0 B"
+            )
         holds = self.holds[move.tensor]
         assert holds is not None
         holds.add(copy.target)
@@ -192,7 +207,7 @@ class _Walk:
     def _check_direct(self, run: Run, move: Move, begins: bool, *, free: bool) -> None:
         if (move.kind == "write") != begins:
             raise VerificationError(
-                f"{_said(move)}, which op {run.op.name!r} {'writes' if begins else 'reads'}"
+                f"{_described(move)}: op {run.op.name!r} {'writes' if begins else 'reads'} the tensor"
             )
         names = list(dict.fromkeys(run.op.tensors))
         sizes = [
@@ -202,10 +217,10 @@ class _Walk:
         ]
         size = 0 if free else min(sum(sizes), self.graph.tensor[move.tensor].nbytes)
         if move.size != size:
-            raise VerificationError(f"{_said(move)}: moves {size} B, not {move.size} B")
+            raise VerificationError(f"{_described(move)}: moves {size} B, not {move.size} B")
         if size and not self.plan.pools[1].direct:
             raise VerificationError(
-                f"{_said(move)}, but ops cannot access pool {self.slow!r} directly"
+                f"{_described(move)}: ops cannot access pool {self.slow!r} directly"
             )
 
     def _found(self, root: str, pool: str, here: str) -> set[str]:
@@ -226,7 +241,7 @@ class _Walk:
         return holds
 
 
-def _said(move: Move) -> str:
+def _described(move: Move) -> str:
     return f"{move.kind} of {move.tensor!r} ({move.name!r})"
 
 
@@ -327,7 +342,7 @@ def without_moves(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
             wrong = min(there.symmetric_difference(listed))
             raise VerificationError(
                 f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
-                f"{'missing' if wrong in there else 'too many'}"
+                f"{'missing' if wrong in there else 'not expected'}"
             )
     ends = {
         kind: tuple(

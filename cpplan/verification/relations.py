@@ -74,7 +74,9 @@ allows it
     for relation in plan.relations:
         here = describe(relation)
         if relation.kind not in plan.sharing:
-            raise VerificationError(f"{here}: the plan was not free to choose such relations")
+            raise VerificationError(
+                f"{here}: the plan's sharing does not include {relation.kind!r}"
+            )
         if relation not in allowed:
             raise VerificationError(f"{here}: no op of the model allows it")
         rows = []

@@ -102,7 +102,7 @@ def test_constants_share_no_bytes_by_choice():
         status="feasible",
         relations=(Relation("placement", "c", "y", 0),),
     )
-    with pytest.raises(VerificationError, match="'c' lies in a constant"):
+    with pytest.raises(VerificationError, match="'c' may not share bytes"):
         cpplan.verify(graph, smaller)
 
 

@@ -87,7 +87,7 @@ def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
     for wrong, said in (
         (ForcedAt("i"), "prove a lower bound of 0 B, but the plan claims 16"),
         (ForcedAt("?"), r"unknown op '\?'"),
-        (None, "do not go together"),
+        (None, "are of different kinds"),
     ):
         with pytest.raises(VerificationError, match=said):
             cpplan.verify(graph, replace(plan, moved_certificate=wrong))

@@ -145,7 +145,9 @@ def test_bounds_at_cuts_are_proved_again():
     graph, plan = least_bytes()
     assert (plan.peak, plan.lower_bound) == (11, 11)
     assert check_plan(graph, plan).bound == "certificate"
-    with pytest.raises(VerificationError, match="at cuts, but the plan has no duals"):
+    with pytest.raises(
+        VerificationError, match="live bytes at cuts', but the plan has no certificate"
+    ):
         verify(graph, replace(plan, certificate=None))
     raised = replace(plan, offset=plan.offset + 1, peak=12, lower_bound=12)
     with pytest.raises(VerificationError, match="prove a lower bound of None B"):

@@ -104,7 +104,9 @@ def test_a_mutated_flow_through_shared_bytes_is_refused():
                      [(f"{storage}'", op, amount)]]
                 )  # fmt: skip
                 broken = flow._replace(**{key: tuple(row for row in rows if row[2] > 0)})
-                with pytest.raises(VerificationError, match=r"no flow|flow proves"):
+                with pytest.raises(
+                    VerificationError, match=r"no certificate|not a valid flow|flow proves"
+                ):
                     verify(graph, replace(plan, certificate=broken))
                 tried += 1
     assert tried >= 10
@@ -163,7 +165,7 @@ def test_the_op_that_proves_a_bound_may_be_named():
         verify(graph, replace(plan, certificate=ForcedAt("u")))
     with pytest.raises(VerificationError, match=r"unknown op '\?'"):
         verify(graph, replace(plan, certificate=ForcedAt("?")))
-    with pytest.raises(VerificationError, match="no use for"):
+    with pytest.raises(VerificationError, match="does not use"):
         verify(graph, replace(named, bound_by="Liu's algorithm"))
     wrong = {**plan_to_dict(named), "certificate": {"kind": "forced at", "op": 3}}
     with pytest.raises(InputError, match="certificate must hold kind, op"):
