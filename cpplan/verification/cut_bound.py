@@ -104,7 +104,8 @@ def _check_scale(duals: CutDuals) -> None:
     whole = all(type(number) is int and number > 0 for number in duals.cost_unit)
     if len(duals.cost_unit) != 2 or not whole:
         raise VerificationError(
-            f"cost_unit of the certificate must be two positive integers, not {duals.cost_unit!r:.120}"
+            "cost_unit of the certificate must be two positive integers, "
+            f"not {duals.cost_unit!r:.120}"
         )
     if type(places) is not int or not 0 <= places <= MOST_PLACES:
         raise VerificationError(

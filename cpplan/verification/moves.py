@@ -149,10 +149,9 @@ class _Walk:
 
     def _copy(self, move: Move) -> None:
         self._check_movable(move)
-        if move.size != self.graph.tensor[move.tensor].nbytes:
-            raise VerificationError(
-                f"{_described(move)}: moves {self.graph.tensor[move.tensor].nbytes} B, not {move.size} B"
-            )
+        size = self.graph.tensor[move.tensor].nbytes
+        if move.size != size:
+            raise VerificationError(f"{_described(move)}: moves {size} B, not {move.size} B")
         holds = self._found(move.tensor, move.source, _described(move))
         if move.kind == "spill" and self.slow in holds:
             raise VerificationError(
@@ -207,7 +206,8 @@ class _Walk:
     def _check_direct(self, run: Run, move: Move, begins: bool, *, free: bool) -> None:
         if (move.kind == "write") != begins:
             raise VerificationError(
-                f"{_described(move)}: op {run.op.name!r} {'writes' if begins else 'reads'} the tensor"
+                f"{_described(move)}: op {run.op.name!r} "
+                f"{'writes' if begins else 'reads'} the tensor"
             )
         names = list(dict.fromkeys(run.op.tensors))
         sizes = [
