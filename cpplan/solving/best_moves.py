@@ -23,8 +23,7 @@ from cpplan.solving.early_ends import ALL_ENDED, ENDED_EARLY
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run
 from cpplan.solving.tuning import SolvingTuning
-from cpplan.verification.moved_plans import copied_with_moves
-from cpplan.verification.verifier import verify
+from cpplan.verification.verifier import verify_counting
 
 if TYPE_CHECKING:
     from cpplan.spilling.outcome import Spilled
@@ -95,11 +94,10 @@ def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> P
         )
         if request.split and plan.offset is not None and split is not None:
             plan = replace(plan, pieces=split.pieces)
-            plan = replace(plan, copied_bytes=copied_with_moves(source.graph, plan))
         if plan.status == "feasible" and not budget.deadline.expired():
             plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
         if plan.offset is not None:
-            verify(source, plan)
+            plan = verify_counting(source, plan)
     return plan
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
+from cpplan.program.moved import MovedProgram
 from cpplan.program.timeline import least_time
-from cpplan.verification.access_trace import replay
+from cpplan.verification.access_trace import Access
 from cpplan.verification.bound_table import EVERY_OP_ONCE
 from cpplan.verification.claims import Proofs
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
@@ -31,8 +32,7 @@ from cpplan.verification.needed_buffers import (
     planned_offsets,
 )
 from cpplan.verification.piece_copies import copied_bytes
-from cpplan.verification.pieces import describe_pieces
-from cpplan.verification.relations import pairs_in_place
+from cpplan.verification.pieces import Described, describe_pieces
 
 
 class Moved(NamedTuple):
@@ -46,8 +46,12 @@ class Moved(NamedTuple):
         The plan for that graph.
     program
         The ops and moves in the plan's order.
-    inner, still
-        The graph with its moves as ops, and the plan for it, in which nothing moves.
+    there
+        The program with its moves as ops, and the copies that it accesses.
+    still
+        The plan for that program's graph, in which nothing moves.
+    described
+        The graph of pieces and its parts, if ops run in pieces.
     again
         True if ops run again.
     """
@@ -55,8 +59,9 @@ class Moved(NamedTuple):
     graph: Graph
     moving: Plan
     program: Program
-    inner: Graph
+    there: MovedProgram
     still: Plan
+    described: Described | None
     again: bool
 
 
@@ -89,15 +94,17 @@ def read_moves(
         raise VerificationError(
             f"the plan claims a base_cost of {plan.base_cost!r}, but it is {base}"
         )
-    graph, moving, runs = moving_graph(graph, plan)
+    described = describe_pieces(graph, plan.pieces) if plan.pieces else None
+    graph, moving, runs = moving_graph(graph, plan, described)
     program = check_moves(graph, moving)
     check_costs(program, replace(moving, base_cost=moving.cost))
-    inner, still = without_moves(graph, replace(moving, base_cost=moving.cost))
-    return Moved(graph, moving, program, inner, still, len(runs) > 0)
+    there = moved_program(graph, moving)
+    _, still = without_moves(graph, replace(moving, base_cost=moving.cost), there)
+    return Moved(graph, moving, program, there, still, described, len(runs) > 0)
 
 
 def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Proofs:
-    """Check the time, the bytes copied and the bound on the moves of a plan, and say how.
+    """Check the time and the bound on the moves of a plan, and say how.
 
     Raises
     ------
@@ -116,7 +123,6 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     'recomputed'
     """
     graph, moving, program = moved.graph, moved.moving, moved.program
-    _check_copied_with_moves(source, plan, moved)
     check_time(program, moving)
     model = source.graph if isinstance(source, Program) else source
 
@@ -135,18 +141,10 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     return check_moved_claims(moving, floor, again=moved.again)
 
 
-def _check_copied_with_moves(source: Graph | Program, plan: Plan, moved: Moved) -> None:
-    """Raise if a plan with moves claims a wrong number of bytes copied to gather bands."""
-    model = source.graph if isinstance(source, Program) else source
-    copied = _copied(model, plan, moved) if plan.pieces else None
-    if plan.copied_bytes != copied:
-        raise VerificationError(
-            f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
-        )
-
-
-def copied_with_moves(model: Graph, plan: Plan) -> int:
+def copied_with_moves(moved: Moved, accesses: Sequence[Access]) -> int | None:
     """Bytes that a plan in pieces with moves copies to gather and to paste bands.
+
+    ``None`` without pieces. The accesses are those of the program with its moves as ops.
 
     Examples
     --------
@@ -155,23 +153,16 @@ def copied_with_moves(model: Graph, plan: Plan) -> int:
     >>> none = np.zeros(0, np.int64)
     >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
     ...             cost=0, base_cost=0)
-    >>> copied_with_moves(Graph("g", (), ()), plan)
-    0
+    >>> copied_with_moves(read_moves(Graph("g", (), ()), plan, None), []) is None
+    True
     """
-    return _copied(model, plan, read_moves(model, plan, None))
-
-
-def _copied(model: Graph, plan: Plan, moved: Moved) -> int:
-    """Bytes copied to gather and to paste bands."""
-    there = moved_program(moved.graph, moved.moving)
-    described = describe_pieces(model, plan.pieces)
+    there, described = moved.there, moved.described
+    if described is None:
+        return None
     parts = {
         copy: described.parts[band]
         for copy, band in there.origin.items()
         if band in described.parts
     }
-    pairs = pairs_in_place(moved.inner, moved.still)
-    accesses, _ = replay(there.program, moved.still.residency, pairs)
-    return copied_bytes(
-        replace(described, graph=moved.inner, parts=parts), there.program, moved.still, accesses
-    )
+    described = replace(described, graph=there.program.graph, parts=parts)
+    return copied_bytes(described, there.program, moved.still, accesses)

@@ -15,7 +15,7 @@ from cpplan.program.moved import MovedProgram, program_with_moves
 from cpplan.program.runs_graph import graph_of_runs
 from cpplan.program.timeline import begun_copies
 from cpplan.verification.access_trace import replay
-from cpplan.verification.pieces import graph_of_pieces
+from cpplan.verification.pieces import Described, describe_pieces
 from cpplan.verification.runs import Run
 
 
@@ -245,11 +245,14 @@ def _described(move: Move) -> str:
     return f"{move.kind} of {move.tensor!r} ({move.name!r})"
 
 
-def moving_graph(graph: Graph, plan: Plan) -> tuple[Graph, Plan, dict[str, str]]:
+def moving_graph(
+    graph: Graph, plan: Plan, described: Described | None = None
+) -> tuple[Graph, Plan, dict[str, str]]:
     """The graph whose tensors a plan moves, the plan for it, and the origins of its names.
 
-    The graph is the model itself, its graph of pieces or, if ops run again, its graph of runs: the
-    given plan's order then names ops, and its moves name copies and runs.
+    The graph is the model itself, its graph of pieces (as described, if it is) or, if ops run
+    again, its graph of runs: the given plan's order then names ops, and its moves name copies and
+    runs.
 
     Raises
     ------
@@ -267,7 +270,7 @@ def moving_graph(graph: Graph, plan: Plan) -> tuple[Graph, Plan, dict[str, str]]
     """
     if plan.pieces:
         bands = replace(plan, pieces=(), copied_bytes=None)
-        return graph_of_pieces(graph, plan.pieces), bands, {}
+        return (described or describe_pieces(graph, plan.pieces)).graph, bands, {}
     steps = {move.name for move in plan.moves if move.is_step}
     ops = [name for name in plan.order if name not in steps]
     if len(set(ops)) == len(ops):
@@ -305,11 +308,14 @@ def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
         raise VerificationError(str(error)) from error
 
 
-def without_moves(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
+def without_moves(
+    graph: Graph, plan: Plan, moved: MovedProgram | None = None
+) -> tuple[Graph, Plan]:
     """The model with its moves as ops, and the plan for it, in which nothing moves.
 
     Offsets and lifespans are the plan's. The places that it states for the model's own tensors are
-    checked and replaced by the places of their copies.
+    checked and replaced by the places of their copies. ``moved`` is :func:`moved_program`, if that
+    is made already.
 
     Raises
     ------
@@ -325,7 +331,7 @@ def without_moves(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
     >>> without_moves(Graph("g", (), ()), plan)[1].status
     'feasible'
     """
-    moved = moved_program(graph, plan)
+    moved = moved or moved_program(graph, plan)
     placed = set(plan.buffers)
     places = moved.places(graph)
     needed = {n: place for n, place in places.items() if place[0] in placed and place != (n, 0)}

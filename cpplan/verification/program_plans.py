@@ -54,7 +54,8 @@ class Needs(NamedTuple):
 
     ``apart`` is the problem of bytes that no plan shares, if bytes may be shared by choice;
     ``disjoint`` is true if buffers share bytes only where one takes them over from another;
-    ``least_cost`` is the lower bound on the cost that duals prove.
+    ``least_cost`` is the lower bound on the cost that duals prove; ``accesses`` are those of the
+    program, if they had to be listed.
     """
 
     buffers: Problem
@@ -63,6 +64,7 @@ class Needs(NamedTuple):
     floors: Floors = Floors()
     disjoint: bool = False
     least_cost: int | float | None = None
+    accesses: Sequence[Access] = ()
 
 
 def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
@@ -101,12 +103,12 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     cost = cited_cost(program, plan, accesses, runs)
     if is_peak(needed, plan.objective):
         floors = cited_floors(program, plan, accesses, runs, graph)
-        return Needs(needed, unions, floors=floors, least_cost=cost)
+        return Needs(needed, unions, floors=floors, least_cost=cost, accesses=accesses)
     if not plan.sharing:
-        return Needs(needed, unions, least_cost=cost)
+        return Needs(needed, unions, least_cost=cost, accesses=accesses)
     apart = never_shared(needed, plan.sharing, accesses, runs)
     floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
-    return Needs(needed, unions, apart, floors)
+    return Needs(needed, unions, apart, floors, accesses=accesses)
 
 
 def _check_single_runs(program: Program, plan: Plan) -> Needs | None:

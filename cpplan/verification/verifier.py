@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,12 @@ from cpplan.verification.claims import (
 )
 from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
 from cpplan.verification.matched_buffers import match_buffers
-from cpplan.verification.moved_plans import check_moved_bounds, read_moves
+from cpplan.verification.moved_plans import (
+    Moved,
+    check_moved_bounds,
+    copied_with_moves,
+    read_moves,
+)
 from cpplan.verification.needed_buffers import (
     check_types,
     integers,
@@ -93,8 +99,11 @@ def check_plan(
     """
     check_types(source, plan)
     if plan.spills:
-        moved = read_moves(source, plan, dims)
-        check_plan(moved.inner, moved.still)
+        moved, copied = _check_moved(source, plan, dims)
+        if plan.copied_bytes != copied:
+            raise VerificationError(
+                f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
+            )
         assert not isinstance(source, Problem)
         return check_moved_bounds(source, plan, moved)
     if dims:
@@ -107,6 +116,42 @@ def check_plan(
         for values in plan.symbols.sizes:
             verify(source, plan, dims=values)
         source, plan = bind_largest(source, plan)
+    return _check_placed(source, plan)[0]
+
+
+def verify_counting(source: Graph | Program, plan: Plan) -> Plan:
+    """The plan with the bytes that its pieces copy, after all checks of :func:`verify`.
+
+    For plans in which tensors move: their accesses, which the checks need, are listed only once.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> none = np.zeros(0, np.int64)
+    >>> claims = dict(cost=0, base_cost=0, peak=0, objective="total", moved_bytes_bound=0)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
+    ...             moved_bytes_bound_by="nothing moves", **claims)
+    >>> verify_counting(Graph("g", (), ()), plan).copied_bytes is None
+    True
+    """
+    check_types(source, plan)
+    moved, copied = _check_moved(source, plan, None)
+    plan = replace(plan, copied_bytes=copied)
+    check_moved_bounds(source, plan, moved)
+    return plan
+
+
+def _check_moved(
+    source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
+) -> tuple[Moved, int | None]:
+    """The plan with its moves as ops, after all checks of that, and the bytes that it copies."""
+    moved = read_moves(source, plan, dims)
+    _, needs = _check_placed(moved.there.program.graph, moved.still)
+    return moved, copied_with_moves(moved, needs.accesses)
+
+
+def _check_placed(source: Graph | Program | Problem, plan: Plan) -> tuple[Proofs, Needs]:
+    """Check a plan of fixed sizes in which nothing moves."""
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper", "pool"):
         integers(column, getattr(plan, column), len(plan.buffers))
@@ -125,9 +170,11 @@ def check_plan(
     check_peak(needed, plan, pool, offset)
     if not is_peak(needed, plan.objective):
         shared, cost = needs.floors.shared, needs.least_cost
-        return check_pooled_claims(needed, plan, pool, offset, shared, needs.apart, cost)
-    padded = needed.aligned_to(needed.pools[0].alignment)
-    return check_claims(padded, plan, rectangles, needs.floors, needs.least_cost)
+        proofs = check_pooled_claims(needed, plan, pool, offset, shared, needs.apart, cost)
+    else:
+        padded = needed.aligned_to(needed.pools[0].alignment)
+        proofs = check_claims(padded, plan, rectangles, needs.floors, needs.least_cost)
+    return proofs, needs
 
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:
