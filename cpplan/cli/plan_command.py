@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -66,7 +65,7 @@ def plan(
     from cpplan.io import load
     from cpplan.io.plan_json import plan_text
     from cpplan.report.progress import watching
-    from cpplan.runtime.collection import without_collection
+    from cpplan.runtime.collection import keeping_objects
     from cpplan.runtime.interrupts import holding_interrupts
     from cpplan.solving.pipeline import solve_request
 
@@ -75,9 +74,8 @@ def plan(
     if len(extents) < len(bound or {}) and wanted.exports.keys() & {"onnx", "constants-image"}:
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
-    with without_collection():
+    with keeping_objects():
         source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
-        gc.freeze()  # the model is kept to the end: the collector need not walk it
     with naming(model):
         wanted.check_source(source, request)
     kept = _kept_by_runtime(model, request, extents) if weight is None else 0

@@ -45,15 +45,16 @@ def storages(
     outputs: str, constants: str | None, workers: int | None, seed: int,
 ) -> None:  # fmt: skip
     """Assign whole storages in MODEL, for runtimes that place nothing at an offset."""
-    import json
-
     started = begin_of_command()
     check_outputs(model, json_path, {})
     from cpplan.io import load
+    from cpplan.io.json_text import indented
     from cpplan.packing.storage_ids import share_storages
     from cpplan.runtime.atomic import write_text
+    from cpplan.runtime.collection import keeping_objects
 
-    source = load(model, dims=parse_dims(dims))
+    with keeping_objects():
+        source = load(model, dims=parse_dims(dims))
     # Writing an assignment takes about half as long as reading the model.
     read = time.monotonic() - started
     left = max(time_limit - (1 + _WRITING) * read, _SHORTEST)
@@ -69,7 +70,7 @@ def storages(
             workers=workers,
             seed=seed,
         )
-    text = json.dumps(found.to_dict(), indent=1) + "\n"
+    text = indented(found.to_dict()) + "\n"
     if json_path == "-":
         print_out(text)
         return

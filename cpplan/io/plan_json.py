@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.codec import changed_fields, to_json
+from cpplan.io.json_text import indented_fields, quoted
 from cpplan.io.plan_fields import ALWAYS, buffer_columns, check_derived, check_fields, plan_forms
 from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
 from cpplan.model.certificates import read_certificate, read_moved_certificate
@@ -146,39 +147,9 @@ def format_plan(values: Mapping[str, Any]) -> str:
 
 
 def _opening(values: Mapping[str, Any]) -> str:
-    fields = (
-        f" {json.dumps(key)}: {_indented(value)}"
-        for key, value in values.items()
-        if key != "buffers"
-    )
-    return "{\n" + ",\n".join(fields)
-
-
-def _indented(value: Any) -> str:
-    """JSON text of a field's value, as ``json.dumps`` indents it by one; quick for long lists."""
-    if isinstance(value, list) and value:
-        if set(map(type, value)) == {str}:
-            return "[\n  " + ",\n  ".join(_quoted(value)) + "\n ]"
-        if (rows := _indented_rows(value, [""] * len(value))) is not None:
-            return f"[\n{rows}\n ]"
-    if isinstance(value, dict) and set(map(type, value)) == {str}:
-        keys = [f"{key}: " for key in _quoted([*value])]
-        if (rows := _indented_rows([*value.values()], keys)) is not None:
-            return f"{{\n{rows}\n }}"
-    return json.dumps(value, indent=1).replace("\n", "\n ")
-
-
-def _indented_rows(rows: Sequence[Any], keys: Sequence[str]) -> str | None:
-    """Text of lists of names and integers, as many in each; ``None`` if they are not such."""
-    if set(map(type, rows)) != {list}:
-        return None
-    flat, length = list(chain.from_iterable(rows)), len(rows[0])
-    if set(map(len, rows)) != {length} or not length or not set(map(type, flat)) <= {str, int}:
-        return None
-    row = "  %s[\n   " + ",\n   ".join(["%s"] * length) + "\n  ]"
-    columns = [iter(_quoted(flat))] * length
-    values = zip(keys, *columns, strict=True)
-    return ",\n".join([row] * len(rows)) % tuple(chain.from_iterable(values))
+    """The text before the buffers."""
+    fields = {key: value for key, value in values.items() if key != "buffers"}
+    return "{\n" + indented_fields(fields)
 
 
 def _format_columns(
@@ -190,18 +161,13 @@ def _format_columns(
     pools: Sequence[str],
 ) -> str:
     """One object a line, as ``json.dumps`` writes it, by a few calls in all."""
-    quoted = {name: json.dumps(name) for name in set(pools)}
+    pool_texts = {name: json.dumps(name) for name in set(pools)}
     rows = zip(
-        _quoted(names), sizes, lowers, uppers,
+        quoted(names), sizes, lowers, uppers,
         ["null" if offset is None else offset for offset in offsets],
-        [quoted[name] for name in pools], strict=True,
+        [pool_texts[name] for name in pools], strict=True,
     )  # fmt: skip
     return ",\n".join([_ROW] * len(names)) % tuple(chain.from_iterable(rows))
-
-
-def _quoted(names: Sequence[str | int]) -> list[str]:
-    """Names and numbers as JSON. No string has a line end in it, so that it can part them."""
-    return json.dumps(names, separators=("\n", ":"))[1:-1].split("\n") if names else []
 
 
 def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = None) -> Plan:

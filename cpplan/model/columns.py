@@ -207,6 +207,20 @@ class GraphColumns:
         return np.repeat(np.array(ops, np.int64), [*map(len, pairs)]), flat[::2], flat[1::2]
 
     @cached_property
+    def placements(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Op, part, whole and byte offset of every placement, as four columns.
+
+        Raises ``KeyError`` at an unknown tensor.
+        """
+        given = [*map(attrgetter("placements"), self._graph.ops)]
+        ops = [k for k, placements in enumerate(given) if placements]
+        owner = np.repeat(np.array(ops, np.int64), [len(given[k]) for k in ops])
+        if not ops:
+            return owner, owner, owner, owner
+        parts, wholes, offsets = zip(*chain.from_iterable(given), strict=True)
+        return owner, self._numbers(parts), self._numbers(wholes), np.array(offsets, np.int64)
+
+    @cached_property
     def maker(self) -> Ints:
         """The op after which each tensor's bytes are valid (:meth:`Graph.source`), or -1."""
         makers = np.full(len(self.names), -1, np.int64)

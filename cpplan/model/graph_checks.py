@@ -7,7 +7,8 @@ tensor or op.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
+from itertools import pairwise
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,12 +35,10 @@ def check_unique(what: str, names: Iterable[str]) -> None:
 def check_references(graph: Graph) -> None:
     """Raise if an op names an unknown tensor or op, or sizes or offsets do not match."""
     special = graph.ops
-    if _tensors_match(graph):
-        if not any(
-            any(map(attrgetter(name), special)) for name in ("placements", "after", "bodies")
-        ):
+    if _tensors_match(graph) and _placements_match(graph):
+        if not any(any(map(attrgetter(name), special)) for name in ("after", "bodies")):
             return
-        special = tuple([op for op in special if op.placements or op.after or op.bodies])
+        special = tuple([op for op in special if op.after or op.bodies])
     known = graph.tensor.keys()
     workspaces = {t.name for t in graph.tensors if t.kind == "workspace"} if special else set()
     for op in special:
@@ -100,19 +99,41 @@ def _tensors_match(graph: Graph) -> bool:
     return not columns.are({"workspace"})[read.item].any()
 
 
+def _placements_match(graph: Graph) -> bool:
+    """True if parts lie within their wholes, and no two are copied to the same byte of an output.
+
+    O(n log n); of tensors that are known.
+    """
+    columns = graph.columns
+    op, part, whole, begin = columns.placements
+    end = begin + columns.size[part]
+    if (end > columns.size[whole]).any():
+        return False
+    count, outputs = len(graph.tensors), columns.outputs
+    place = op * count + whole  # each op copies to a whole of its own
+    copied = np.isin(place, outputs.owner * count + outputs.item) & (begin < end)
+    place, begin, end = place[copied], begin[copied], end[copied]
+    order = np.lexsort((begin, place))
+    place, begin, end = place[order], begin[order], end[order]
+    return not ((place[1:] == place[:-1]) & (begin[1:] < end[:-1])).any()
+
+
 def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
-    """Raise if two placements copy to the same byte of an output."""
-    copied: dict[str, list[tuple[int, int, str]]] = {}
-    for part, whole, offset in op.placements:
-        if whole in op.outputs:
-            end = offset + graph.tensor[part].nbytes
-            for low, high, other in copied.setdefault(whole, []):
-                if max(low, offset) < min(high, end):
-                    raise InputError(
-                        f"op {op.name!r}: placements of {other!r} and {part!r} overlap in "
-                        f"{whole!r} at bytes {max(low, offset)}..{min(high, end)}"
-                    )
-            copied[whole].append((offset, end, part))
+    """Raise if two placements copy to the same byte of an output. O(n log n)."""
+    written = set(op.outputs)
+    copied: dict[str, list[tuple[int, int, int, str]]] = {}
+    for k, (part, whole, offset) in enumerate(op.placements):
+        if whole in written and (size := graph.tensor[part].nbytes):
+            copied.setdefault(whole, []).append((offset, offset + size, k, part))
+    for whole, ranges in copied.items():
+        # If any two overlap, then so do two that follow one another by their first byte.
+        for one, other in pairwise(sorted(ranges)):
+            if other[0] < one[1]:
+                (*_, first), (*_, second) = sorted((one, other), key=itemgetter(2))
+                raise InputError(
+                    f"op {op.name!r}: placements of {first!r} and {second!r} overlap in "
+                    f"{whole!r} at bytes {other[0]}..{min(one[1], other[1])}"
+                )
 
 
 def check_producers(graph: Graph) -> None:

@@ -27,3 +27,15 @@ def without_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def keeping_objects() -> Iterator[None]:
+    """Context in which objects are made that are kept to the end of the process.
+
+    The garbage collector is paused, as by :func:`without_collection`, and never walks the objects
+    that exist when the context ends.
+    """
+    with without_collection():
+        yield
+        gc.freeze()

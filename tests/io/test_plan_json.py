@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cpplan import solve
-from cpplan.io.plan_json import _indented, plan_text, plan_to_dict
+from cpplan.io.plan_json import plan_text, plan_to_dict
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
@@ -48,15 +48,3 @@ def test_lines_of_buffers_are_what_json_writes(placed):
     lines = [line.strip().rstrip(",") for line in text.splitlines() if line.startswith('  {"name"')]
     assert lines == [json.dumps(row) for row in plan_to_dict(plan)["buffers"]]
     assert json.loads(text)["buffers"] == plan_to_dict(plan)["buffers"]
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(["a", 'b"\n%s'], [["x", 1], ["ü %d", -2]], [["a"], ["b", "c"]], [[1.5]], [[True, 1]]),
-        *([], [[]], [[1, None]], {}, {"%s": ["x", 0], "b": ["y", 4]}, {"a": ["x"], "b": []}),
-        *({"a": {"b": 1}}, {"a": [["x"]]}, None, 1.5, "text"),
-    ],
-)
-def test_fields_are_indented_as_json_writes_them(value):
-    assert f'{{\n "key": {_indented(value)}\n}}' == json.dumps({"key": value}, indent=1)
