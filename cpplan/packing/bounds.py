@@ -34,10 +34,10 @@ def lower_bound(problem: Problem) -> Bound:
 def live_bytes_bound(problem: Problem) -> Bound:
     """The largest number of bytes live at one step, padding for alignment included.
 
-    Take any alignment ``a`` and the buffers whose offsets must be multiples of it. Two of them that
-    are live together lie at least their sizes, rounded up to ``a``, apart; only the topmost one's
-    rounding may stick out above the peak. So the rounded sizes live at a step, less the largest
-    single rounding, bound the peak. With ``a = 1`` this is memory pressure.
+    Take any alignment ``a`` and the buffers whose offsets must be multiples of it. If such buffers
+    are live together, each occupies its size rounded up to ``a``, except that the padding of the
+    topmost one may lie above the peak. So the rounded sizes live at a step, less the largest
+    single padding, bound the peak. With ``a = 1`` this is memory pressure.
 
     O(n log n) for each distinct alignment.
     """
@@ -61,7 +61,7 @@ def largest_buffer_bound(problem: Problem) -> Bound:
 
 
 def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int | None]:
-    """The bound above for one alignment, and its step; anything at most ``floor`` is not sought."""
+    """The live-bytes bound for one alignment and its step; ``floor, None`` if no larger."""
     spans = problem.spans
     # A window that starts off the grid may overlap its neighbour: leave it out.
     counted = (problem.alignment[spans.buffer] % unit == 0) & (spans.begin % unit == 0)
@@ -84,20 +84,23 @@ def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int
 
 
 def _pressure(lower: Ints, upper: Ints, held: Ints, floor: int) -> tuple[int, int | None]:
-    """The most bytes live at a step: what starts up to then, less what ends up to then."""
+    """The most bytes live at a step, and that step; ``floor, None`` if no larger.
+
+    Live bytes are the bytes of spans that have started, less those of spans that have ended.
+    """
     by_start, by_end = np.argsort(lower), np.argsort(upper)
     starts = lower[by_start]
-    gone = np.concatenate([[0], np.cumsum(held[by_end])])
-    live = np.cumsum(held[by_start]) - gone[np.searchsorted(upper[by_end], starts, side="right")]
+    ended = np.concatenate([[0], np.cumsum(held[by_end])])
+    live = np.cumsum(held[by_start]) - ended[np.searchsorted(upper[by_end], starts, side="right")]
     k = int(np.argmax(live)) if len(live) else 0
     return (int(live[k]), int(starts[k])) if len(live) and live[k] > floor else (floor, None)
 
 
 def largest_live(values: Ints, first: Ints, last: Ints, count: int) -> Ints:
-    """For ``count`` steps, the largest value among the ranges ``first:last`` that cover each.
+    """For each of ``count`` steps, the largest value of the ranges ``first:last`` that cover it.
 
-    Ranges paint what is still blank, the largest value first; blank cells are found by skipping
-    ahead, so that each is painted once: O(n log n + count).
+    Ranges are taken by decreasing value, and each paints its blank cells. Links that skip painted
+    cells make sure that no cell is visited twice: O(n log n + count).
     """
     painted = np.zeros(count, np.int64)
     blank = list(range(count + 1))

@@ -1,7 +1,7 @@
-"""The first plans for a great many buffers: soon, and whether or not loops are compiled yet.
+"""First plans for a great many buffers, with or without compiled loops.
 
-Compiled, a plain allocator serves a million requests in a second. Where its loops would have to be
-compiled first, which takes seconds, what needs none is tried before, as far as it takes less.
+A compiled allocator serves a million requests in a second, but compiling its loops takes seconds.
+Until they are compiled, heuristics without loops are tried if they take less time than that.
 """
 
 from __future__ import annotations
@@ -21,35 +21,37 @@ LOOPS = MANY_BUFFERS, SKYLINE
 
 
 def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
-    """Plans that come soon; once this returns, the loops are compiled.
+    """Offer quick plans to the incumbent, and compile the loops.
 
-    Raises ``TimeUpError`` if time is up before; the incumbent then has what was reached.
+    Raises ``TimeUpError`` if the deadline passes first; the incumbent keeps the plans offered so
+    far.
     """
     if deadline.endless:
         return
     problem = incumbent.reduction.problem
     plain = _plain_seconds(problem)
-    at_once, *others = plain
-    if len(problem) <= active().at_once or plain[at_once] > deadline.remaining():
-        # Even to ask whether loops are ready takes longer. If reading the problem took all the
-        # time, a plan that reuses bytes takes but a part of what that took.
-        late = not deadline.cancelled and plain[at_once] > deadline.remaining()
-        offer_packing(at_once, incumbent, Deadline(active().grace) if late else deadline)
+    quickest, *others = plain
+    if len(problem) <= active().uncompiled_buffers or plain[quickest] > deadline.remaining():
+        # Asking if the loops are ready takes longer than this plan. If reading the problem used up
+        # the time, allow this plan a grace: it takes only a fraction of the time of reading.
+        late = not deadline.cancelled and plain[quickest] > deadline.remaining()
+        offer_packing(quickest, incumbent, Deadline(active().grace) if late else deadline)
         deadline.check()
     in_time = may_load(deadline)
     if in_time and all(map(is_ready, LOOPS)):
         return
-    if len(problem) > active().at_once:
-        offer_packing(at_once, incumbent, deadline)
+    if len(problem) > active().uncompiled_buffers:
+        offer_packing(quickest, incumbent, deadline)
+    soon = active().uncompiled_seconds
     for name in others:
-        if plain[name] < min(active().soon, deadline.remaining()) and not incumbent.done:
+        if plain[name] < min(soon, deadline.remaining()) and not incumbent.done:
             offer_packing(name, incumbent, deadline)
     if not in_time:
         raise TimeUpError
     if incumbent.done or prepare_all(LOOPS, deadline.share(active().compiling_share)):
         return
     for name in others:
-        if active().soon <= plain[name] < deadline.remaining():
+        if soon <= plain[name] < deadline.remaining():
             offer_packing(name, incumbent, deadline)
     if not prepare_all(LOOPS, deadline):
         raise TimeUpError
@@ -69,12 +71,12 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
     if many:
-        deadline.reserve(active().checked * (deadline.elapsed() - start))
+        deadline.reserve(active().check_reserve * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)
 
 
 def _plain_seconds(problem: Problem) -> dict[str, float]:
-    """Heuristics that need no loops here, the quickest first, and about how long they take."""
+    """Approximate seconds of each heuristic without compiled loops, the quickest first."""
     count = len(problem)
     seconds = {"size_classes": 2e-6 * count}
     if not (problem.gaps or problem.fixed):

@@ -1,4 +1,4 @@
-"""The smallest uses of the searches that reach every compiled loop, with their real types."""
+"""Small runs of every search, which compile its loops for the types used in planning."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def use_skyline() -> None:
 
 
 def use_squeaky() -> None:
-    """Place nine buffers outwards from their centres, if there are several, then from one."""
+    """Place nine buffers outwards, first from several centres if there are, then from one."""
     problem = _random_packing(9)
     SqueakyWheel(problem, seed=0).run(_stacked(problem), moves=2, target=0, deadline=_ENDLESS)
 
 
 def use_staged() -> None:
-    """Make some moves of the staged insertion."""
+    """Make one move of the staged insertion."""
     problem = _random_packing(9)
     StagedInsertion(problem, seed=0).run(_stacked(problem), moves=1, target=0, deadline=_ENDLESS)
 

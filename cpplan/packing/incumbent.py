@@ -17,10 +17,10 @@ Report = Callable[[int, int, str], None]
 
 
 class Incumbent(LevelIncumbent[Ints]):
-    """The best packing so far, with its bounds, that the stages of a run pass on.
+    """The best packing so far and its bounds, shared by the stages of a run.
 
-    Its one level is the peak. Independent parts are kept apart: each has the offsets of the method
-    that packed it best, and the peak is that of the highest part.
+    Its one level is the peak. Independent parts are packed separately: each part keeps the best
+    offsets found for it, by any method, and the peak is that of the highest part.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Incumbent(LevelIncumbent[Ints]):
         bound = lower_bound(problem)
         self.reduction = reduce_problem(problem)
         parts = int(self.reduction.part.max(initial=-1)) + 1
-        # Buffers that hold no byte still end somewhere; the reduced problem has lost sight of them.
+        # Buffers that never hold a byte have an end too, but the reduced problem leaves them out.
         self._least_peak = max(
             fixed_offset_bound(problem).value, largest_buffer_bound(problem).value
         )
-        # There is a plan from the first moment on: the one without reuse.
+        # The first plan, without reuse, is there from the start.
         start, first = bump(self.reduction.problem), "bump" if parts else "no bytes"
         self.part_peak = self._peaks(start, parts)
         self.part_bound = np.zeros(parts, np.int64)
@@ -69,12 +69,15 @@ class Incumbent(LevelIncumbent[Ints]):
         return int(np.argmax(self.part_peak))
 
     def next_peak(self) -> int:
-        """The highest peak below the highest: lowering one part further than that gains nothing."""
+        """The second highest peak of a part; lowering the highest part below it gains nothing."""
         below = self.part_peak[self.part_peak < self.part_peak.max(initial=0)]
         return int(below.max(initial=0))
 
     def offer(self, solution: Ints, name: str, *, or_equal: bool = False) -> bool:
-        """Take from a packing of the whole every part that it packs better."""
+        """Take those parts of a packing of the whole problem that are better than the known ones.
+
+        Parts with an equal peak are taken too if ``or_equal``. Returns true if any part was taken.
+        """
         peaks = self._peaks(solution, len(self.part_peak))
         better = peaks <= self.part_peak if or_equal else peaks < self.part_peak
         rows = better[self.reduction.part]
@@ -86,22 +89,22 @@ class Incumbent(LevelIncumbent[Ints]):
         return bool(better.any())
 
     def replace(self, solution: Ints, name: str) -> None:
-        """Take a packing of the whole as it is, better or not."""
+        """Take a packing of the whole problem, better or not."""
         self.best = solution.copy()
         self.part_peak = self._peaks(solution, len(self.part_peak))
         self._found_by = [name] * len(self.part_peak)
         self._update(name)
 
     def part_state(self, part: int, rows: Ints) -> Outcome:
-        """Outcome that a search on one part starts from."""
+        """The best packing and bound of one part, for a search to start from."""
         return Outcome(self.best[rows], int(self.part_peak[part]), int(self.part_bound[part]))
 
     def bound_part(self, part: int, bound: Bound) -> None:
-        """Take a bound on one part; the whole problem's is at least that."""
+        """Take a bound on one part."""
         self.part_bound[part] = max(self.part_bound[part], bound.value)
 
     def offer_part(self, part: int, rows: Ints, outcome: Outcome) -> None:
-        """Take the packing and the bound of a search on one part, where they are better."""
+        """Take the packing and the bound of one part, each if it is better than the known one."""
         if outcome.peak < self.part_peak[part]:
             self.best[rows] = outcome.offsets
             self.part_peak[part] = outcome.peak
@@ -119,11 +122,11 @@ class Incumbent(LevelIncumbent[Ints]):
         self.announce(source)
 
     def _peak_of(self, offsets: Ints) -> int:
-        """Peak of the whole problem with the offsets of all parts as they are kept."""
+        """Peak of the whole problem with the best offsets of each part; ``offsets`` is not read."""
         return max(int(self.part_peak.max(initial=0)), self._least_peak)
 
     def _fullest_step(self, rows: Ints) -> int:
-        """The original step at which most bytes of these rows are live, for messages to name."""
+        """The original step at which most bytes of these rows are live, for messages."""
         sections, live = self.reduction.problem.subset(rows).live_profile()
         return int(self.reduction.step[sections[live.argmax()]])
 

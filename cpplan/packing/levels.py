@@ -1,4 +1,4 @@
-"""Objectives of levels, minimised one after another, and the best solution known of one."""
+"""Objectives with several levels, minimised in turn, and the best solution known."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Objective(Protocol[Contra]):
         """The value of every level, in integers."""
 
     def bound(self, level: int, values: Sequence[int], /) -> Bound:
-        """Lower bound on a level for solutions with these values on the levels before.
+        """Lower bound on a level for solutions with these values on the earlier levels.
 
-        Found without search; asked for once, when these are proved to be the smallest.
+        Needs no search. Called once a level, when the values before it are proved smallest.
         """
 
 
@@ -36,28 +36,28 @@ class OneLevel(Generic[S]):
         return (self.value(solution),)
 
     def bound(self, level: int, values: Sequence[int], /) -> Bound:
-        """Nothing: no level follows the first."""
+        """Raise ``IndexError``: no level follows the first."""
         raise IndexError(f"an objective of one level has no level {level}")
 
 
 class LevelIncumbent(Generic[S]):
-    """The best solution so far, with its values and bounds, that the stages of a run pass on.
+    """The best solution so far with its values and bounds, shared by the stages of a run.
 
     A level is *settled* once its value meets its bound. The bound of a level holds for solutions
-    that are the best on the levels before. One number to minimise is one level.
+    that are the best on the earlier levels. A single number to minimise is one level.
 
     Parameters
     ----------
     objective
         Evaluates solutions and bounds them.
     best, found_by
-        A solution to begin with, and its source.
+        The first solution, and the name of its method.
     bounds
-        Of every level, for all solutions.
+        One bound a level; each holds for all solutions.
     target
-        A value of the first level that ends the run, if one is good enough.
+        Value of the first level that is good enough to end the run, or ``None``.
     limit
-        A value of the first level above which a solution is of no use, if there is one.
+        Value that the first level must not exceed, or ``None``.
     report
         Called with the incumbent and a source when a value or a bound improves.
 
@@ -129,7 +129,7 @@ class LevelIncumbent(Generic[S]):
         return self.hopeless or self.good_enough or self.active is None
 
     def settled(self, level: int) -> bool:
-        """True if a level is proved to be the smallest it can be."""
+        """True if the value of a level is proved to be the smallest possible."""
         return self.values[level] <= self.bounds[level].value
 
     def settled_before(self, level: int) -> bool:
@@ -137,7 +137,7 @@ class LevelIncumbent(Generic[S]):
         return all(map(self.settled, range(level)))
 
     def offer(self, solution: S, name: str, *, or_equal: bool = False) -> bool:
-        """Take a solution if it is better, or as good where that is wanted."""
+        """Take a solution if it is better, or equal and ``or_equal`` is set; true if taken."""
         values = self.objective.values(solution)
         if values > self.values or (values == self.values and not or_equal):
             return False
@@ -152,9 +152,10 @@ class LevelIncumbent(Generic[S]):
         self.announce(name)
 
     def offer_bound(self, level: int, value: int, name: str, *, everywhere: bool = False) -> None:
-        """Take a bound on a level, for solutions no worse on those before, or ``everywhere``.
+        """Take a bound on a level if it is larger than the known one.
 
-        While those before are not settled, the former is of no use.
+        With ``everywhere`` the bound holds for all solutions. Else it holds for solutions that are
+        no worse on the earlier levels, and is ignored until these are settled.
         """
         if value > self.bounds[level].value and (everywhere or self.settled_before(level)):
             self.bounds[level] = Bound(value, name, self.bounds[level].step)
@@ -166,14 +167,14 @@ class LevelIncumbent(Generic[S]):
         self._report = report
 
     def announce(self, source: str | None = None) -> None:
-        """Report what is known, unless that has been done."""
+        """Report values and bounds if they have changed since the last report."""
         now = self.values, self.least
         if now != self._reported:
             self._reported = now
             self._report(self, self.found_by if source is None else source)
 
     def _bound_next(self) -> None:
-        """Bound every level that has become active by now, given those settled before it."""
+        """Bound every level that is active now that all earlier levels are settled."""
         while self._bounded < len(self.values) and not self.hopeless:
             if not self.settled_before(self._bounded):
                 return

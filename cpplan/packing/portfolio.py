@@ -1,11 +1,11 @@
 """All searches for a packing of one independent part, in turns.
 
-Few buffers are CP-SAT's, which settles them at once. Else our own exact search comes first, then
-local search, then CP-SAT: that is the order in which they most often end a run. With more than one
-worker, the exact search has a thread of its own beside the others.
+If there are few buffers, CP-SAT comes first and settles them at once. Otherwise the exact search
+comes first, then local search, then CP-SAT: the searches that most often end a run come first.
+With more than one worker, the exact search runs in its own thread beside the others.
 
-With many buffers, only searches of about linear time a move are tried: insertion in stages and in
-windows of time, priority rules, and ejection.
+With many buffers, only searches are tried that take about linear time a move: insertion in stages
+and in windows of time, priority rules, and ejection.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from cpplan.runtime.deadline import Deadline
 
 
 class Aim(NamedTuple):
-    """Aim of a turn: the peaks of use to it, its deadline and its listener.
+    """Aim of a turn: its target and limit, its deadline and its listener.
 
     Attributes
     ----------
     target, limit
-        A peak that is good enough, and one above which none is of use, if there is one.
+        Peak that is good enough, and peak that must not be exceeded, if there is one.
     deadline
         Ends the turn.
     offer
-        Called with every improvement; returns true if the part needs no more.
+        Called with every improvement; returns true if the part needs no more search.
     """
 
     target: int
@@ -102,30 +102,30 @@ class PartSearch:
             self._local.append((self._ranking, active().rankings_a_buffer * len(problem)))
 
     def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
-        """Run one turn of every search; return true if the part needs no more.
+        """Run one turn of every search; return true if the part needs no more search.
 
         Parameters
         ----------
         state
             A packing and a proved bound to start from.
         effort
-            How long the turn is; 1 is the first.
+            Length of the turn, as a multiple of the first one's.
         aim
-            What for.
+            Target, limit, deadline and listener.
         """
         if self._solves and effort == 1:
             if len(self.problem) > active().few_buffers:
                 state = self.probe(state, aim)
                 if aim.offer(state):
                     return True
-            # The first few orders cost nothing, and are often enough.
+            # The first few orders take almost no time, and are often enough.
             state = self._move(self._ranking, 0, state, aim)
             if len(self.problem) <= active().few_buffers and not aim.offer(state):
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
                 return True
         exact = self._solves and exact_search.applies_to(self.problem)
-        # Until the first loops are compiled, CP-SAT goes on alone.
+        # Until the loops are compiled, only CP-SAT runs.
         waiting = aim.deadline.share(COMPILING_SHARE)
         needed = (*(self._exact().groups if exact else ()), loops.INSERTION)
         if self._solves and not prepare_first(needed, waiting):
@@ -141,9 +141,9 @@ class PartSearch:
         return self._improve(state, effort, aim)
 
     def probe(self, state: Outcome, aim: Aim) -> Outcome:
-        """Run the exact search for a first look, if its loops are ready.
+        """Run the exact search briefly, once, if its loops are ready.
 
-        That is often enough, and sooner done than anything else.
+        This often settles the part, and is quicker than any other search.
         """
         applies = self._solves and exact_search.applies_to(self.problem)
         if self._probed or not applies:
@@ -154,7 +154,7 @@ class PartSearch:
         return self._search(state, active().probing_nodes_a_buffer, aim)
 
     def _search(self, state: Outcome, nodes_a_buffer: int, aim: Aim) -> Outcome:
-        """The exact search, alone."""
+        """Run the exact search in this thread."""
         return self._exact().run(
             state,
             nodes=nodes_a_buffer * len(self.problem),
@@ -165,7 +165,7 @@ class PartSearch:
         )
 
     def _improve_beside(self, state: Outcome, effort: int, aim: Aim) -> bool:
-        """Everything else, and the exact search in a thread."""
+        """Run the other searches, with the exact search in a thread beside them."""
         thread = ExactThread(
             self._exact(), state, target=aim.target, limit=aim.limit, deadline=aim.deadline
         )
@@ -183,7 +183,7 @@ class PartSearch:
         aim: Aim,
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
-        """Local search, then CP-SAT."""
+        """Run local search, then CP-SAT."""
         slices = 1 if exchange is None else active().slices
         for search, moves in self._local:
             for _ in range(slices):
@@ -199,7 +199,10 @@ class PartSearch:
     def _move_while_useful(
         self, search: LocalSearch, moves: int, state: Outcome, aim: Aim
     ) -> Outcome:
-        """Windows go on while they lower the peak: one in vain takes as long as many that help."""
+        """Run the moves of a turn; windows stop early once they no longer lower the peak.
+
+        A window that finds nothing takes as long as many that find something.
+        """
         at_once = active().windows_at_once if isinstance(search, WindowedInsertion) else moves
         while True:
             before = state.peak
@@ -222,7 +225,7 @@ class PartSearch:
         aim: Aim,
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> Outcome:
-        """CP-SAT, where the model is not too large."""
+        """Run CP-SAT, unless there are too many buffers for it."""
         if not self._solves:
             return state
         from cpplan.packing.search.cp_sat_packing import run_round
@@ -232,7 +235,7 @@ class PartSearch:
             self.problem,
             state,
             Budget(aim.deadline, workers, self.seed),
-            work=active().work * effort,
+            work=active().cp_sat_work * effort,
             target=aim.target,
             limit=aim.limit,
             report=aim.offer,

@@ -18,12 +18,12 @@ from cpplan.verification.rectangles import check_apart, cut_gaps
 
 
 def as_program(source: Graph | Program | Problem) -> Program | Problem:
-    """A graph in its listed order; a program or a problem as it is.
+    """The program of a graph in its listed order; a program or a problem unchanged.
 
     Raises
     ------
     InputError
-        If it is none of these.
+        If the source is none of these.
     """
     if isinstance(source, Graph):
         return to_anf(source)
@@ -40,14 +40,14 @@ def as_problem(
     residency: Residency,
     pools: Sequence[Pool] | None = None,
 ) -> Problem:
-    """The packing problem of anything that can be planned; a problem as it is.
+    """The packing problem of a graph or a program; a problem unchanged.
 
-    The alignment of a single pool is every buffer's.
+    If there is a single pool, every buffer takes on its alignment.
 
     Raises
     ------
     InputError
-        If it cannot be planned, or its fixed offsets overlap.
+        If the source is none of these, or two buffers with fixed offsets overlap.
     """
     source = as_program(source)
     problem = source if isinstance(source, Problem) else to_problem(source, residency, pools)

@@ -1,9 +1,9 @@
 """Reductions that keep the optimum: fewer rows, fewer steps, independent parts.
 
-* Buffers that never hold a byte (no size, or gaps throughout) can lie anywhere and are left out.
-* Only steps whose live set is not part of a neighbouring step's matter; the rest are dropped
-  (MiniMalloc calls what remains *sections*).
-* Where no buffer is live across, the sections before and after are packed independently.
+* Buffers that never hold a byte (size 0, or gaps throughout) can lie anywhere and are left out.
+* A step is dropped if its live set is contained in that of a neighbouring step. MiniMalloc calls
+  the remaining steps *sections*.
+* If no buffer is live across a boundary of two sections, both sides are packed independently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reduction:
     rows
         Their rows in the original problem, shape ``(n,)``.
     part
-        Which independent part each belongs to, numbered in time, shape ``(n,)``.
+        Independent part of each buffer, numbered in time, shape ``(n,)``.
     step
         An original step for every section, shape ``(sections,)``.
     """
@@ -69,7 +69,7 @@ def reduce_problem(problem: Problem) -> Reduction:
     closes = _section_ends(kept)
 
     def section(steps: Ints) -> Ints:
-        # Looked up in ascending order: neighbours are then found side by side.
+        # Look up in ascending order, so that neighbouring reads are near in memory.
         order = np.argsort(steps)
         sections = np.empty(len(steps), np.int64)
         sections[order] = np.searchsorted(closes, steps[order], side="right")
@@ -97,10 +97,10 @@ def reduce_problem(problem: Problem) -> Reduction:
 
 
 def _section_ends(problem: Problem) -> Ints:
-    """Steps at which something ends that was live together with the latest starter.
+    """Steps at which a maximal live set ends.
 
-    Between two steps where the live set changes, it is maximal iff the next change takes something
-    away and the last one before it added something.
+    Between two changes, a live set is maximal iff the change before it adds a buffer and the change
+    after it removes one.
     """
     starts, ends = distinct(problem.spans.lower), distinct(problem.spans.upper)
     previous_end = np.concatenate([[-1], ends[:-1]])
@@ -111,9 +111,10 @@ def _section_ends(problem: Problem) -> Ints:
 def address_unit(problem: Problem) -> int:
     """Largest ``u`` such that some best plan has all offsets at multiples of ``u`` bytes.
 
-    Push every buffer down until it rests on another or on zero: its offset is then a sum of sizes,
-    rounded up to alignments. All of these are multiples of ``u`` if the rounded sizes, the edges of
-    windows and the fixed offsets are, and if every alignment divides ``u`` or is a multiple of it.
+    Push every buffer down until it rests on another buffer or at zero. Its offset is then a sum of
+    sizes, rounded up to alignments. All such offsets are multiples of ``u`` if the rounded sizes,
+    the edges of spans and the fixed offsets are multiples of ``u``, and if every alignment divides
+    ``u`` or is a multiple of it.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def address_unit(problem: Problem) -> int:
     if problem.fixed:
         edges = np.concatenate([edges, np.array(list(problem.fixed.values()), np.int64)])
     full = spans.begin == 0
-    # Rounding an end up to the grid is harmless only where the next thing above starts on the grid.
+    # Ends may be rounded up to the grid only if everything above them starts on the grid.
     if not full.all() or (spans.end != problem.size[spans.buffer]).any():
         unit = math.gcd(grid, *distinct(edges).tolist())
     else:

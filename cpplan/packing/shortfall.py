@@ -12,12 +12,12 @@ _NAMED = 8
 
 
 def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: int) -> str:
-    """Message in one line for a plan that could not be made.
+    """One-line message about a problem that does not fit.
 
     Parameters
     ----------
     problem
-        As given, in its own steps.
+        The problem as given, before any reduction.
     bound
         The best proved bound.
     best_peak
@@ -35,7 +35,7 @@ def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: 
     if bound.value <= capacity:
         return (
             f"no plan within {capacity} B was found in time: the best needs {best_peak} B, "
-            f"{best_peak - capacity} B more; {bound.value} B are needed at least ({bound.name}); "
+            f"{best_peak - capacity} B more; at least {bound.value} B are needed ({bound.name}); "
             f"{where}"
         )
     missing = bound.value - capacity
@@ -43,7 +43,7 @@ def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: 
 
 
 def _where(problem: Problem, bound: Bound) -> str:
-    """The buffers live at the fullest step, or the one that alone ends as high as the bound."""
+    """Text on the cause: a buffer that ends at the bound, else those live at the fullest step."""
     ends = problem.size.copy()
     for row, offset in problem.fixed.items():
         ends[row] += offset

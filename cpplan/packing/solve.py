@@ -1,7 +1,7 @@
-"""``pack``: the stages that place buffers at a given order, under one deadline.
+"""``pack``: the stages that place buffers for a given order, under one deadline.
 
-Reduce, bound, heuristics; where a gap is left, search on the independent part that causes it. The
-first proof of optimality ends the run; so does the deadline.
+Reduce, bound, heuristics; if peak and bound still differ, search on the highest independent part.
+The first proof of optimality ends the run, or the deadline.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def pack(
     Parameters
     ----------
     incumbent
-        Holds a packing from the start; every improvement is offered to it at once, so that it is
-        good at any moment, also if this function is left by ``KeyboardInterrupt``.
+        Holds a packing from the start. Every improvement is offered to it at once, so that it has
+        the best packing at any time, also after ``KeyboardInterrupt``.
     budget
-        For all of it.
+        Deadline, workers and seed of the run.
     most_effort
-        End after the turn of search that has this effort (each has four times the last one's, the
-        first 1); 0 is heuristics only.
+        Effort of the last turn of search: the first turn has effort 1, each later one four times
+        as much; 0 runs heuristics only.
     by_heuristics
-        False if the heuristics have been run on this incumbent.
+        False if the heuristics have already run on this incumbent.
     """
     incumbent.announce()
     searches: dict[int, PartSearch] = {}
     names = heuristics.portfolio(len(incumbent.reduction.problem)) if by_heuristics else ()
-    # Those that an exact search may make superfluous: they take longer than a look of it.
+    # These take longer than a brief exact search, which may make them superfluous.
     later = names[active().probing_heuristics :] if _probes(incumbent, most_effort) else ()
     try:
         if names:
@@ -64,12 +64,12 @@ def pack(
 
 
 def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
-    """Let one heuristic alone pack everything.
+    """Pack by a single heuristic.
 
     Raises
     ------
     InputError
-        If there is none of that name; lists the known ones.
+        If no heuristic has that name; the message lists the known ones.
     """
     heuristic = heuristics.get(name)
     problem = incumbent.reduction.problem
@@ -84,9 +84,9 @@ def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
 def run_heuristics(
     incumbent: Incumbent, deadline: Deadline, names: Sequence[str] | None = None
 ) -> None:
-    """One heuristic after another, those of the portfolio if not named, until one meets the bound.
+    """Run heuristics, by default those of the portfolio, until one meets the bound.
 
-    With many buffers, a plain allocator's plan comes first, before anything that may end late.
+    With many buffers, the quick plans of a plain allocator come first.
     """
     problem = incumbent.reduction.problem
     many = len(problem) >= active().many_buffers
@@ -109,13 +109,13 @@ def _follow_hint(incumbent: Incumbent, deadline: Deadline) -> None:
 
 
 def _probes(incumbent: Incumbent, most_effort: int | None) -> bool:
-    """True if an exact search comes before the slower heuristics."""
+    """True if a brief exact search comes before the slower heuristics."""
     count = len(incumbent.reduction.problem)
     return most_effort != 0 and active().probing_buffers <= count < active().many_buffers
 
 
 def _probe(incumbent: Incumbent, budget: Budget, searches: dict[int, PartSearch]) -> None:
-    """Look at the highest part by exact search, as long as the slower heuristics would take."""
+    """Search the highest part exactly, for about as long as the slower heuristics would take."""
     part, state, aim = _next_turn(incumbent, budget, searches)
     aim.offer(searches[part].probe(state, aim))
 
@@ -126,10 +126,10 @@ def _run_search(
     searches: dict[int, PartSearch],
     most_effort: int | None,
 ) -> None:
-    """Search on the part that is highest.
+    """Search on the highest part, in turns.
 
-    The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
-    turn is longer than the last, because nothing tells beforehand which search will be quick.
+    The peak is that of the highest part; the run ends once that peak is proved smallest. Each turn
+    is longer than the last, because it is not known beforehand which search will be quick.
     """
 
     def turn(effort: int) -> Turn:
@@ -144,7 +144,7 @@ def _run_search(
 def _next_turn(
     incumbent: Incumbent, budget: Budget, searches: dict[int, PartSearch]
 ) -> tuple[int, Outcome, Aim]:
-    """The highest part, its best packing, and what a turn on it is for."""
+    """The highest part, its best packing, and the aim of a turn on it."""
     part = incumbent.highest_part()
     problem, rows = incumbent.reduction.part_problem(part)
     if part not in searches:
@@ -155,7 +155,7 @@ def _next_turn(
         incumbent.offer_part(part, rows, outcome)
         return incumbent.done or incumbent.highest_part() != part
 
-    # A part that another would still exceed has to fit below the limit nevertheless.
+    # Below the second highest part nothing is gained, but the limit must be kept in any case.
     enough = incumbent.next_peak()
     if incumbent.limit is not None:
         enough = min(enough, incumbent.limit)

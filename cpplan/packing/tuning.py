@@ -14,187 +14,190 @@ class PackingTuning:
     Attributes
     ----------
     many_buffers
-        Buffers from which what looks at every pair is left out: other work of that length, or
-        compiled loops, will find more.
+        Buffers from which methods are skipped that look at every pair: others find more in that
+        time.
     grace
-        Seconds for the quickest plan where none are left for it.
-    soon
-        Seconds that a heuristic without loops may take before they are compiled.
+        Seconds for the quickest plan if no time is left for it.
+    uncompiled_seconds
+        Seconds that a heuristic without loops may take before the loops are compiled.
     compiling_share
-        Of the time left, for compiling before first plans: nearly everything that improves on them
-        needs it.
-    at_once
-        Buffers up to which a plan is made and checked sooner than any compiled loop is loaded.
+        Share of the time left for compiling loops before slower first plans: nearly every method
+        that improves on them needs the loops.
+    uncompiled_buffers
+        Buffers up to which a plan is made and checked in less time than loading a compiled loop.
     most_effort
         Longest turn of all searches, as a multiple of the first.
     nodes_a_buffer
-        Nodes of the exact search a buffer in the first turn.
+        Nodes a buffer that the exact search visits in the first turn.
     first_nodes_a_buffer
-        The same, before the exact searches first change places; twice as many every time.
+        Nodes a buffer before one exact search first gives way to the other; doubled every time.
     full_share
-        Of the most live bytes: where no step has fewer, next to nothing can be wasted anywhere, and
-        a corner has one way or two. The niche search is then by far the likeliest to find a packing
-        without waste, and others to find nothing.
+        Share of the most live bytes above which a step is full. If all steps are full, hardly a
+        byte may be wasted and few buffers fit into any corner: the niche search is then far
+        likelier than others to find a packing without waste.
     full_nodes_a_buffer
-        Nodes of the exact search a buffer in the first turn where all steps are that full.
+        Nodes a buffer that the exact search visits in the first turn if all steps are full.
     full_canonical_share
-        Of these nodes, for the canonical search.
+        Share of these nodes for the canonical search.
     probing_nodes_a_buffer
-        The same as ``nodes_a_buffer``, of the first look that comes before other searches.
+        Nodes a buffer of the brief exact search before all other searches.
     probing_buffers
-        Buffers from which that look comes before most heuristics, which take longer.
+        Buffers from which that brief search comes before most heuristics, which take longer.
     probing_heuristics
-        Heuristics that come before it nevertheless.
-    work
-        CP-SAT's deterministic time for each run of the first turn.
+        Heuristics that still come before it.
+    cp_sat_work
+        CP-SAT's deterministic time for each run in the first turn.
     windows
-        Windows of the first turn, where few buffers live at once; fewer, where none helps.
+        Windows in the first turn if few buffers are live at once; fewer if they do not help.
     windows_at_once
-        Windows after which others have their turn if the peak is no lower.
+        Windows without a lower peak after which other searches have their turn.
     wide_windows
-        The same, where many do.
+        Windows in the first turn if many buffers are live at once.
     wheels
-        Rounds of first fit outwards from the fullest step in the first turn, where many live at
-        once.
+        Rounds of first fit outwards from the fullest step in the first turn, if many buffers are
+        live at once.
     staged_insertions
-        Insertions in stages of the first turn, where there are many buffers.
+        Insertions in stages in the first turn, if there are many buffers.
     rules
-        Priority rules of the first turn.
+        Priority rules tried in the first turn.
     insertions_a_buffer
         Insertions a buffer in the first turn.
     ejections
-        Ejections of the first turn.
+        Ejections in the first turn.
     rankings_a_buffer
         Rankings a buffer in the first turn.
     slices
-        Times that a turn of local search looks up beside other searches.
+        Times in a turn that local search exchanges results with the exact search in its thread.
     few_buffers
-        Buffers that CP-SAT mostly settles before anything compiled is loaded.
+        Buffers up to which CP-SAT mostly settles a part before compiled loops are loaded.
     cp_sat_at_once
-        Buffers above which CP-SAT takes longer to begin than others need for their first turn.
+        Buffers above which CP-SAT needs more time to start than other searches for their first
+        turn.
     most_to_eject
         Buffers above which ejection takes seconds to start.
     canonical_share
-        Of the nodes, for the canonical search; the niche search, where it applies, has the others.
+        Share of the nodes for the canonical search; the niche search gets the others if it applies.
     insertion_buffers
         Buffers up to which insertion looks at all of them at once.
     canonical_buffers
-        Buffers of the canonical search at most: a node looks at every buffer of its component.
+        Most buffers for the canonical search: a node looks at every buffer of its component.
     canonical_entries
-        Pairs of buffer and section of the canonical search at most.
+        Most pairs of buffer and section for the canonical search.
     niche_buffers
-        Buffers of the niche search at most.
+        Most buffers for the niche search.
     niche_entries
-        Pairs of buffer and section of the niche search at most.
+        Most pairs of buffer and section for the niche search.
     pools_first_moves
-        With several pools: moves of hill climbing in the first turn.
+        Several pools: moves of hill climbing in the first turn.
     pools_first_liquid_work
-        CP-SAT's deterministic time a run on live bytes alone in the first turn: it is much quicker
-        there, and what it finds can mostly be packed.
+        Several pools: CP-SAT's deterministic time for each run on live bytes alone in the first
+        turn. It is much quicker without offsets, and its assignments can mostly be packed.
     pools_liquid_runs
-        Such runs in one turn, as long as each gains something.
+        Most such runs in one turn; they end once one gains nothing.
     pools_first_work
-        CP-SAT's deterministic time on everything in the first turn.
+        CP-SAT's deterministic time on pools and offsets together in the first turn.
     pools_ordered_buffers
         Buffers up to which first fit is tried in more orders than the portfolio's: O(n²) each.
     sizes_largest_share
-        With several sizes: of all the time, for the largest arena of the layout.
+        Several sizes: share of the time for the largest arena of the layout.
     sizes_alone_share
-        Of the rest, for every size alone.
+        Share of the remaining time for each size packed alone.
     sizes_moves_a_buffer
         Moves a buffer of local search in the first turn.
     sizes_first_work
         CP-SAT's deterministic time in the first turn.
     sizes_turns_share
-        Of the time, for all levels in turns; the rest is for those after the first that is not
-        proved.
+        Share of the time for all levels in turns; the rest is for the levels after the first that
+        is not proved.
     sizes_top_pairs
         Pairs of a section and a buffer live in it up to which the topmost buffer is bounded: beyond
         that, tables take a gigabyte.
     sizes_compiled
-        Buffers placed that take as long as compiling, which the first use of the loop does.
+        Placements from which it pays to compile the loop first.
     section_entries
         Pairs of a section and a buffer live in it up to which CP-SAT places buffers, or shares
         storages: presolve writes one constraint a section, and beyond that needs gigabytes.
     pools_entries
-        The same, times the pools, with several pools.
+        Several pools: most such pairs, times the pools.
     storages_literals
-        Literals up to which CP-SAT shares storages: beyond that it takes minutes to begin.
+        Literals up to which CP-SAT shares storages: beyond that it takes minutes to start.
     storages_improved
-        Buffers up to which stages by size are tried, whose tables take gigabytes beyond that.
+        Buffers up to which stages by size are tried: their tables take gigabytes beyond that.
     window_least, window_lives
         Insertion in windows: buffers that a first window meets, at least, and as a multiple of
         those live on average.
     window_moves, window_wider, window_longer
         Moves in a first window; growth of the buffers and of the moves from one to the next.
     window_step, window_near
-        Part of the way from the peak to the target that each aim takes, and part of the target
-        within which the aim is the target itself.
+        Each window aims below the peak by this share of the way to the target; within the second
+        share of the target, it aims at the target itself.
     window_tries
         Windows around a buffer after which the aim is raised.
     window_patience
-        Windows spent on buffers that a move by force put on top.
+        Windows spent on buffers that a forced move put on top.
     wheel_step, wheel_longest, wheel_shorter
-        Squeaky wheel: a limit as a part of the way from the target to the best peak, at first and
-        at most; factor of it after a limit that was not met, divisor after one that was.
+        Squeaky wheel: a limit as a share of the way from the target to the best peak, at first and
+        at most; that share is multiplied by the third after a limit that was not met, and divided
+        by it after one that was met.
     wheel_patience
-        Rounds in vain after which a limit is given up.
+        Unsuccessful rounds after which a limit is given up.
     wheel_blame
-        Least and most by which a buffer that found no room comes earlier, as a power of e on its
-        size.
+        Bounds on how much earlier a buffer without room comes next: its size is multiplied by e to
+        such a power.
     ejection_step, ejection_longest
-        Guided ejection: a limit as a part of the way from the best peak to the target, at first and
-        at most.
+        Guided ejection: a limit as a share of the way from the best peak to the target, at first
+        and at most.
     ejection_longer, ejection_shorter
-        Factors of that part after a limit that was met and after one that was not.
+        Factors of that share after a limit that was met, and after one that was not.
     ejection_patience
-        Moves a buffer before a limit is given up: where it can be met at all, it mostly is soon.
+        Moves a buffer before a limit is given up: a limit that can be met mostly is met soon.
     ejection_relocations
         Other buffers moved after each one placed.
     insertion_epoch
-        Insertion: moves after which weights are halved and a limit out of reach is raised.
+        Insertion: moves after which weights are halved and a limit that was not met is raised.
     insertion_learning, insertion_tenure
-        Weight that an ejection adds to a buffer, and moves for which it is held once placed.
+        Weight that an ejection adds to a buffer; moves for which a placed buffer is not ejected.
     rule_totals
-        Priority rules: weights of totals against width and size, from none to nearly first.
+        Priority rules: weights of totals against width and size, from none to nearly all.
     rule_blurs
         Standard deviations of the noise added to a new rule (logarithms of sizes).
     rule_changes, rule_changed
-        The same where a rule of the elite is changed, and parts of the buffers changed there.
+        Standard deviations of the noise on a rule of the elite, and shares of the buffers changed.
     rule_elite
-        Rules kept to be changed.
+        Best rules kept to be changed.
     tie_spreads
-        Exact searches: standard deviations of the noise on logarithms of keys that break ties;
-        little keeps what is good, much finds what is new.
+        Exact searches: standard deviations of the noise on logarithms of keys that break ties. A
+        small one stays near a good order, a large one explores.
     canonical_first_nodes
         Canonical search: nodes of each tree in the first round; twice as many every round.
     canonical_limits
-        Parts of the way from the smallest limit to the largest that every round tries.
+        Limits tried in every round, as shares of the way from the smallest limit to the largest.
     canonical_kept_bytes
-        Bytes of the trees that are kept: all take turns, so that the first serve as well as any.
+        Bytes for kept trees. All trees take turns, so that the first ones serve as well as any.
     wheel_apart
-        Mean lifespans between two centres of the squeaky wheel's starts.
+        Distance between two centres of the squeaky wheel's starts, in mean lifespans.
     full_steps
-        Fullest first: parts of the most live bytes from which a step is full; one pass for each.
+        Fullest first: shares of the most live bytes from which a step is full; one pass for each.
     rankings_share
-        Of what is left there, for more than one ranking of a part: others are still to be placed.
+        Fullest first: share of the time left for further rankings of a part; the rest is for
+        placing the other buffers.
     placed_rows, shuffled_rows
-        Buffers of a part placed after its first ranking, and of these under shuffled rankings.
+        Placements of a part after its first ranking, and those under shuffled rankings, in buffers.
     shuffled_ranks
-        Standard deviations of ranks in shuffled rankings, as parts of their number.
+        Standard deviations of ranks in shuffled rankings, as shares of their number.
     size_classes
-        Classes for each doubling of the size: with many, little is wasted within slots; with few,
-        each has about as many buffers live at every step.
-    checked
-        Time kept for the check of the last plan with all that it claims, as a multiple of the time
-        that its offsets take to check.
+        Classes for each doubling of the size. Many classes waste little within slots; with few, the
+        number of live buffers of each class varies less over the steps.
+    check_reserve
+        Time reserved for the final check of the plan and its claims, as a multiple of the time that
+        checking the offsets takes.
     """
 
     many_buffers: int = 2000
     grace: float = 1.0
-    soon: float = 1.0
+    uncompiled_seconds: float = 1.0
     compiling_share: float = 0.5
-    at_once: int = 200_000
+    uncompiled_buffers: int = 200_000
     most_effort: int = 4**10
     nodes_a_buffer: int = 500
     first_nodes_a_buffer: int = 10
@@ -204,7 +207,7 @@ class PackingTuning:
     probing_nodes_a_buffer: int = 100
     probing_buffers: int = 200
     probing_heuristics: int = 3
-    work: float = 0.0025
+    cp_sat_work: float = 0.0025
     windows: int = 1000
     windows_at_once: int = 3
     wide_windows: int = 1
@@ -279,9 +282,9 @@ class PackingTuning:
     shuffled_rows: int = 100_000
     shuffled_ranks: tuple[float, ...] = (0.01, 0.03, 0.1)
     size_classes: tuple[float, ...] = (0.5, 1.0, 2.0)
-    checked: float = 2.5
+    check_reserve: float = 2.5
 
 
 def active() -> PackingTuning:
-    """The thresholds and shares in use: the defaults, or those of the call."""
+    """The thresholds and shares in use: the defaults, or those given to ``solve``."""
     return tuned(PackingTuning)

@@ -66,7 +66,7 @@ def test_gaps_and_fixed_offsets_skip_first_fit_without_loops(waits, rule):
 
 
 def test_slow_heuristics_wait_for_compiled_loops(waits, monkeypatch, tune):
-    tune(PackingTuning, soon=0.0)
+    tune(PackingTuning, uncompiled_seconds=0.0)
     events: list[str] = []
     monkeypatch.setattr(first_plans, "prepare_all", lambda *_: events.append("wait"))
     offer = first_plans.offer_packing
