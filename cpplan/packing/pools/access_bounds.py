@@ -1,12 +1,12 @@
-"""Lower bounds on the access cost, as the cheapest pools of the buffers do not hold them all.
+"""Lower bounds on the access cost, because the cheapest pools cannot hold all buffers.
 
-Sort the candidate pools of every buffer by its cost there. Its cost is that of the first, plus, for
-each k, the step from the k-th to the next if it lies in none of the first k. For one set S of pools
-take the buffers whose first k are S: at a step with more bytes live than S can hold, some of these
-buffers lie elsewhere. Choosing them, with the fewest bytes over all steps, is a covering problem of
-intervals: every step has a deficit, and a buffer may pay once, with at most its size, for all steps
-of its life. In fractions, and at one price a byte, it is solved exactly by going through the steps
-and letting those buffers pay that live longest from there.
+Sort the candidate pools of every buffer by its cost there. A buffer pays the cost of its first
+pool. For each k, if it lies in none of the first k pools, it also pays the difference between the
+costs of the k-th and the next. Take the buffers whose first k pools are the set S. If more bytes
+are live at a step than S can hold, some of these buffers lie elsewhere. To choose them with the
+fewest bytes is a covering problem: every step has a deficit, and a buffer that lies elsewhere
+covers at most its size at every step of its lifespan. The relaxation with fractions and one price
+a byte is solved exactly by a sweep over the steps that takes the buffers with the latest end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def least_access(problem: Problem, level: Level, limits: Sequence[int | None]) -
     Parameters
     ----------
     level
-        A level of the objective, for its ``access`` in its units.
+        A level of the objective; its ``access`` gives the costs, in its units.
     limits
         The largest peak each pool may have, bytes, or ``None``.
 
@@ -69,9 +69,10 @@ def least_access(problem: Problem, level: Level, limits: Sequence[int | None]) -
 def _least_outside(
     problem: Problem, price: dict[int, int], kept: Sequence[int], room: Sequence[int]
 ) -> int:
-    """Lower bound on the price that some buffers pay for lying outside pools of this room.
+    """Lower bound on the cost of buffers that do not fit into some pools.
 
-    ``price`` is the price of each, and ``kept`` are the buffers that cannot leave.
+    ``price`` has the cost of lying elsewhere for each buffer that can, ``kept`` are the buffers
+    that cannot, and ``room`` the limits of the pools, bytes.
     """
     large = [row for row in price if problem.size[row] > max(room)]
     paid = sum(price[row] for row in large)
@@ -82,7 +83,7 @@ def _least_outside(
     counted = leaves.copy()
     counted[kept] = True
     times, deficit = _deficits(problem, counted, leaves, sum(room))
-    # From the first byte it holds to the last; a gap counts as held, which only makes it cheaper.
+    # From the first step with bytes to the last. Gaps count as covered too, which keeps the bound.
     spans = problem.spans
     holds = spans.end > spans.begin
     lower, upper = problem.upper.copy(), problem.lower.copy()
@@ -92,7 +93,7 @@ def _least_outside(
     if not len(rows):
         return paid
     covered = _cover(lower[rows], upper[rows], problem.size[rows], times, deficit)
-    # The cheapest byte's price for all: rounded up, since what is paid is an integer.
+    # Price all bytes like the cheapest one; round up, since costs are integers.
     per_byte = [(price[row], int(problem.size[row])) for row in rows.tolist()]
     paid += min(-(-covered * cost // size) for cost, size in per_byte)
     return paid
@@ -101,13 +102,13 @@ def _least_outside(
 def _deficits(
     problem: Problem, counted: np.ndarray, leaves: np.ndarray, room: int
 ) -> tuple[list[int], list[int]]:
-    """Steps at which more than ``room`` is live, and how many bytes cannot stay."""
+    """Steps at which more than ``room`` bytes are live, and the bytes that must leave there."""
     spans = problem.spans
     here = counted[spans.buffer] & (spans.end > spans.begin)
     lower, upper, held = spans.lower[here], spans.upper[here], (spans.end - spans.begin)[here]
     goes = leaves[spans.buffer[here]]
     times, live = live_profile(lower, upper, held)
-    # Other steps' live sets are part of a neighbour's.
+    # Skip steps whose live set is contained in that of a neighbouring step.
     full = np.isin(times[:-1], lower) & np.isin(times[1:], upper)
     deficit = live[:-1] - room
     steps = np.flatnonzero(full & (deficit > 0))
@@ -126,7 +127,10 @@ def _deficits(
 
 
 def _cover(lower: Ints, upper: Ints, size: Ints, times: list[int], deficit: list[int]) -> int:
-    """The fewest bytes, of each interval at most its size, that cover every deficit. O(n log n)."""
+    """The fewest bytes that cover every deficit, at most its size from each interval.
+
+    O(n log n).
+    """
     rows = np.argsort(lower, kind="stable").tolist()
     starts, ends, sizes = lower.tolist(), upper.tolist(), size.tolist()
     waiting: list[tuple[int, int, int]] = []

@@ -23,15 +23,15 @@ ACCESSES, OUTSIDE = "accesses", "live bytes beyond the preferred pools"
 def objective_bound(
     problem: Problem, objective: str, value: Sequence[int | float], floor: int = 0
 ) -> tuple[tuple[int | float, ...], tuple[str, ...]]:
-    """A bound on the objective, level by level, and what proves each.
+    """A bound on every level of the objective, and the name of each bound.
 
     Parameters
     ----------
     value
-        What a layout costs: where its former levels meet their bounds, the next one's bound holds
-        for all layouts that do as well in those.
+        Values of a layout at all levels. If the earlier levels meet their bounds, the bound of the
+        next level holds for all layouts with the same values on the earlier ones.
     floor
-        Bytes that all pools together are known to need.
+        Proved lower bound on the bytes of all pools together.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def objective_bound(
 def bound_levels(
     problem: Problem, levels: Sequence[Level], value: Sequence[int | float], floor: int = 0
 ) -> tuple[tuple[int | float, ...], tuple[str, ...]]:
-    """:func:`objective_bound` of these levels."""
+    """A bound on every given level, as :func:`objective_bound` has it, and the names."""
     limits: list[int | None] = [pool.capacity for pool in problem.pools]
     bounds: list[int | float] = []
     names: list[str] = []
@@ -63,7 +63,7 @@ def bound_levels(
 
 
 def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list[int | None]:
-    """Limits on the peaks once a level may not exceed ``value``.
+    """Limits on the peaks, bytes, given that a level must not exceed ``value``.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list
     [None, 4]
     """
     if level.rows is not None:
-        return list(limits)  # other buffers may end anywhere
+        return list(limits)  # buffers that the level does not count may end anywhere
     left = value - int(level.access.min(axis=1).sum())
     found: list[int | None] = []
     for weight, beyond, limit in zip(level.weight, level.beyond, limits, strict=True):
@@ -91,7 +91,7 @@ def level_bound(
     limits
         The largest peak each pool may have, bytes, or ``None``.
     floor
-        Bytes that all pools together are known to need.
+        Proved lower bound on the bytes of all pools together.
     """
     least, more = least_access(problem, level, limits)
     counted, floor = level.counted(problem), 0 if level.rows is not None else floor
@@ -117,9 +117,9 @@ def level_bound(
 
 
 def excess_bound(problem: Problem) -> Bound:
-    """A bound on the bytes beyond the capacities, all pools together; positive if nothing fits.
+    """A bound on the bytes beyond the capacities; positive only if no layout fits.
 
-    The value is a sum over pools; ``step`` is where it shows first.
+    The value is a sum over the pools; ``step`` is the step that shows it.
 
     Examples
     --------
@@ -142,15 +142,16 @@ def excess_bound(problem: Problem) -> Bound:
         if limit is not None and best.value == 0:
             alone = least_peak(problem, pool, limits)
             if alone.value > limit:
-                # What lies elsewhere instead may miss less: one byte is all that is proved.
+                # Other layouts may miss fewer bytes in other pools; only one byte is proved.
                 best = alone._replace(value=1)
     return best
 
 
 def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> Bound:
-    """The least that the bytes live at one step cost, spread over the pools at will.
+    """The least cost of the bytes live at one step, if each byte may lie in any pool.
 
-    Rounded to the alignment that all offsets share, each pool's topmost rounding left out.
+    Sizes are rounded up to the alignment common to all offsets; the topmost buffer of each pool
+    counts without its padding.
     """
     best = Bound(0, LIVE)
     spans = problem.spans
@@ -172,7 +173,7 @@ def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> Bou
 
 
 def _cheapest(amount: int, weight: Sequence[int], limits: Sequence[int | None]) -> int:
-    """Cost of an amount of bytes in the cheapest pools; bytes that none holds cost nothing."""
+    """Cost of a number of bytes in the cheapest pools; bytes beyond all limits cost nothing."""
     cost = 0
     for price, limit in sorted(zip(weight, limits, strict=True), key=lambda pair: pair[0]):
         part = amount if limit is None else min(amount, limit)

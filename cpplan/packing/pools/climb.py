@@ -1,11 +1,11 @@
-"""Local search over orders of first fit, on one pool or several: the idea of USMP's hill climbing.
+"""Local search over orders of first fit, in one pool or several, after USMP's hill climbing.
 
-A layout is described by an order of the buffers and, for each, an order of its pools. One move
-takes a buffer that ends at the peak of a pool that counts, or costs more than it could elsewhere,
-or one live together with such a buffer, and moves it in the order, mostly forward, or prefers
-another pool for it. The new description is kept unless its layout is worse. Unlike TVM's planner it
-fills gaps, aligns every buffer by its own alignment, and hands back the best layout, not the
-last.
+A layout is described by an order of the buffers and, for some, a preferred pool. A buffer is
+critical if it ends at the peak of a pool that counts, or if it costs less in another pool. A move
+takes a critical buffer or one live together with it. It moves the buffer in the order, mostly
+forward, or prefers another pool for it. The new description is kept unless its layout is worse.
+Unlike TVM's planner, this search fills gaps, aligns every buffer by its own alignment, and returns
+the best layout, not the last.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Values = tuple[int, ...]
 
 
 class PoolClimb:
-    """A search that can be continued: it keeps the order it has reached.
+    """A local search that keeps its order, so that it can be continued.
 
     Parameters
     ----------
     problem
         Buffers, candidates, pools.
     levels
-        What is minimised, one level after another.
+        Levels to minimise, one after another.
     order
-        Rows, in the order to start from.
+        Rows in the order of the first layout.
     seed
-        Of the moves.
+        Seed of the random moves.
 
     Examples
     --------
@@ -72,8 +72,8 @@ class PoolClimb:
     ) -> None:
         """Make ``moves`` moves, or until the values are no more than ``target``. O(n²) a move.
 
-        ``found`` is called with every layout that is better than the last. Raises ``TimeUpError``
-        in mid-move; the layout reached is kept.
+        ``found`` is called with every better layout. Raises ``TimeUpError`` during a move; the best
+        layout is kept.
         """
         if self.layout is None:
             self._try(self._order, self._preferred, deadline, found)
@@ -104,15 +104,15 @@ class PoolClimb:
         pairs = zip(self.values, target, strict=True)
         # The first level beyond its target.
         number = next(k for k, (value, least) in enumerate(pairs) if value > least)
-        row, at_hand = self._moves.pick(self._costly(number))
+        row, at_hand = self._moves.pick(self._critical(number))
         choose = self._moves.random
         candidates = self.problem.candidates_of(row)
         if len(candidates) > 1 and choose.random() < 0.4:
             return self._order, {**self._preferred, row: choose.choice(list(candidates))}
         return self._moves.shift(self._order, row, at_hand=at_hand), self._preferred
 
-    def _costly(self, number: int) -> list[int]:
-        """Buffers at the peak of one pool that counts, or those that cost less in another pool."""
+    def _critical(self, number: int) -> list[int]:
+        """Buffers at the peak of a pool that counts, or buffers that cost less in another pool."""
         assert self.layout is not None
         level, (pool, offset) = self.levels[number], self.layout
         peaks = pool_peaks(self.problem, pool, offset, level.rows)

@@ -1,4 +1,4 @@
-"""CP-SAT on several pools: which buffer goes where, and optionally at which offset."""
+"""CP-SAT on several pools: a pool for every buffer and, optionally, an offset."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def search_level(
     proved: Callable[[int], None],
     peaks: Ints | None = None,
 ) -> bool:
-    """Minimise the last of these levels, the former ones no worse than ``values``.
+    """Minimise the last of these levels while the earlier ones keep within ``values``.
 
     Parameters
     ----------
     problem
         A reduced problem.
     levels, values
-        The former levels with what they may cost; the last level, with what it costs in ``start``.
+        The earlier levels and their limits; then the last level and its value in ``start``.
     start
         A layout within all limits, for the hint.
     budget
         Its deadline ends the run.
     limits, lower
-        On the peaks, bytes; and a proved bound on the last level.
+        Limits on the peaks, bytes; a proved bound on the last level.
     liquid
-        Only say which pool each buffer goes to, as if bytes were a liquid; offsets are zero.
+        True to assign only pools, as if bytes were a liquid; offsets are zero.
     work
-        Units of CP-SAT's deterministic time to spend at most.
+        Most units of CP-SAT's deterministic time.
     found, proved
-        Called with every layout, or assignment, and with every bound on the last level.
+        Called with every layout or assignment; called with every bound on the last level.
     peaks
-        Of ``start``, if it is an assignment only.
+        Peaks of ``start``, if it assigns only pools.
 
     Returns
     -------
@@ -100,13 +100,13 @@ def search_level(
         found=lambda placement: found(PoolLayout(placement.pool, placement.offset)),
         proved=proved,
         work=work,
-        # Without rectangles it is a set of knapsacks, where the relaxation is worth its time.
+        # Without rectangles the model is a set of knapsacks: there the relaxation pays.
         linearization=1 if liquid else 0,
     )
 
 
 def pool_units(problem: Problem) -> list[int]:
-    """Bytes an address unit of each pool, whatever of its candidates lies in it.
+    """Address unit of each pool, bytes; valid for any subset of its candidates.
 
     Examples
     --------

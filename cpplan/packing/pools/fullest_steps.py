@@ -9,7 +9,8 @@ import numpy as np
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
 
-# Subset sums are kept as bits of one integer; so many are shifted in all, which takes about 0.1 s.
+# Subset sums are kept as bits of one integer. All shifts together move at most this many bits,
+# which takes about 0.1 s.
 MOST_BITS = 1 << 32
 
 FIXED, LARGEST = "fixed offset", "largest buffer"
@@ -17,14 +18,14 @@ LIVE, BEYOND = "live bytes", "live bytes beyond the other pools"
 
 
 def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Bound:
-    """A bound on one pool's peak, bytes, if the others' stay within their limits.
+    """A bound on the peak of one pool, bytes, if the other pools keep within their limits.
 
-    At every step the pool holds what is live and does not fit into the others: at most the largest
-    sum of live sizes that is no more than the others' limits together. Buffers that may only go to
-    this pool, and those larger than each other pool that they may go to, are in it in any case.
+    At every step the pool holds the live bytes that do not fit into the others. The others hold at
+    most the largest sum of live sizes that is within their limits together. Buffers that fit into
+    no other candidate pool always lie in this one.
 
-    Where all offsets are multiples of some ``a``, sizes rounded up to ``a`` may be counted, and
-    limits too, if the largest rounding in the pool is given back (only that may stick out).
+    If all offsets are multiples of some ``a``, sizes and limits may be rounded up to ``a``. The
+    largest padding in the pool is then subtracted, since it may lie above the peak.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Bou
         Bound(largest, LARGEST),
         Bound(max(ends, default=0), FIXED),
     )
-    # With an unlimited pool beside it, only what is forced counts.
+    # If another pool is unlimited, only buffers without another pool count.
     room = 0
     for k in others:
         limit = limits[k]
@@ -68,7 +69,7 @@ def _fits(problem: Problem, row: int, limit: int | None) -> bool:
 
 
 def common_units(problem: Problem) -> list[int]:
-    """1, and the alignment that all offsets in all pools have in common, if that is more.
+    """The number 1, and the alignment common to all offsets in all pools if it is larger.
 
     Examples
     --------
@@ -89,17 +90,17 @@ def _fullest_step(
     others: int,
     unit: int,
 ) -> Bound:
-    """A step at which more than ``best`` cannot go elsewhere, if there is one."""
+    """The bound of the step with the most bytes that cannot lie elsewhere, or ``best``."""
     spans = problem.spans
     counted = allowed[spans.buffer] & (spans.end > spans.begin) & (spans.begin % unit == 0)
     lower, upper, held, buffer = (
         column[counted] for column in (spans.lower, spans.upper, spans.end - spans.begin, spans[0])
     )
-    rounded = -(-held // unit) * unit
+    padded = -(-held // unit) * unit
     moves = movable[buffer]
-    times, live = live_profile(lower, upper, rounded)
-    _, forced = live_profile(lower, upper, np.where(moves, 0, rounded))
-    # Each of the other pools may end anywhere within the unit in which its limit lies.
+    times, live = live_profile(lower, upper, padded)
+    _, forced = live_profile(lower, upper, np.where(moves, 0, padded))
+    # A limit of another pool may lie anywhere within a unit.
     room += others * (unit - 1)
     plain = forced + np.maximum(0, live - forced - room)
     name, bits = (BEYOND if others else LIVE), MOST_BITS
@@ -107,20 +108,20 @@ def _fullest_step(
         if live[k] <= best.value or (bits <= 0 and plain[k] <= best.value):
             continue
         here = (lower <= times[k]) & (times[k] < upper)
-        goes = rounded[here & moves].tolist()
+        goes = padded[here & moves].tolist()
         elsewhere = min(room, sum(goes))
         if elsewhere < sum(goes):
             step = int(np.gcd.reduce(goes))
             bits -= len(goes) * (room // step)
             elsewhere = largest_sum(goes, room, step) if bits > 0 else room
-        value = int(live[k]) - elsewhere - int((rounded - held)[here].max(initial=0))
+        value = int(live[k]) - elsewhere - int((padded - held)[here].max(initial=0))
         if value > best.value:
             best = Bound(value, name, int(times[k]))
     return best
 
 
 def live_profile(lower: Ints, upper: Ints, held: Ints) -> tuple[Ints, Ints]:
-    """Steps at which something changes, and bytes live from each on.
+    """Steps at which the live bytes change, and the bytes live from each on.
 
     Examples
     --------
@@ -136,9 +137,9 @@ def live_profile(lower: Ints, upper: Ints, held: Ints) -> tuple[Ints, Ints]:
 
 
 def largest_sum(sizes: Sequence[int], room: int, unit: int) -> int:
-    """The largest sum of some of these multiples of ``unit`` that is at most ``room``.
+    """The largest subset sum of ``sizes``, all multiples of ``unit``, that is at most ``room``.
 
-    One bit for every sum that can be reached.
+    An integer keeps one bit for every sum that can be reached.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Objectives for several pools, as levels to be minimised one after another.
 
-Every objective is a list of levels. Of two layouts the better one is smaller at the first level at
-which they differ. All levels have one form,
+Every objective is a list of levels. Two layouts are compared at the first level where they differ:
+the smaller value is better. All levels have the form
 
     sum over pools p of  weight[p] · max(0, peak[p] − beyond[p])
     + sum over rows b of  access[b, pool of b],
@@ -24,7 +24,7 @@ from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 
-# Solvers report bounds as doubles: up to here those are exact with room to spare.
+# Solvers report bounds as doubles, which are exact well beyond this.
 _LARGEST = 2**50
 
 
@@ -35,15 +35,15 @@ class Level:
     Attributes
     ----------
     weight
-        Of each byte of every pool's peak, in units of 1/scale.
+        Cost of a byte of each pool's peak, in units of 1/scale.
     beyond
-        Bytes of every pool that cost nothing.
+        Bytes of each pool that cost nothing.
     access
-        Cost of using a buffer in each pool, in units of 1/scale, shape ``(n, pools)``.
+        Cost of accessing a buffer in each pool, in units of 1/scale, shape ``(n, pools)``.
     scale
-        Units of a cost of one.
+        Units for a cost of one.
     rows
-        Buffers whose ends make the peaks of this level; all of them if left out.
+        Buffers whose ends count for the peaks of this level; all buffers if ``None``.
     """
 
     weight: tuple[int, ...]
@@ -57,22 +57,22 @@ class Level:
         return self.value(pool_peaks(problem, pool, offset, self.rows), pool)
 
     def counted(self, problem: Problem) -> Problem:
-        """The problem of the buffers whose ends make the peaks."""
+        """The problem of the buffers whose ends count for the peaks."""
         return problem if self.rows is None else problem.subset(np.array(self.rows, np.int64))
 
     def value(self, peaks: Ints, pool: Ints) -> int:
-        """In units of 1/scale; ``pool`` has one position a row."""
+        """Value in units of 1/scale for given peaks and the pool of every row."""
         bytes_used = np.maximum(0, peaks - np.array(self.beyond, np.int64)).tolist()
         used: int = sum(w * part for w, part in zip(self.weight, bytes_used, strict=True))
         return used + int(self.access[np.arange(len(pool)), pool].sum())
 
     def shown(self, value: int) -> int | float:
-        """A value as users see it: an integer where it is one."""
+        """A value divided by the scale, as users see it: an ``int`` if it is whole."""
         exact = Fraction(value, self.scale)
         return exact.numerator if exact.denominator == 1 else float(exact)
 
     def merged(self, row: Ints) -> Level:
-        """The level for rows that stand for many: ``row[b]`` now stands for ``b``."""
+        """The level after buffers are merged: row ``row[b]`` stands for the former ``b``."""
         access = np.zeros((int(row.max(initial=-1)) + 1, len(self.weight)), np.int64)
         np.add.at(access, row, self.access)
         rows = None if self.rows is None else tuple(sorted({int(row[b]) for b in self.rows}))
@@ -82,7 +82,7 @@ class Level:
 def pool_peaks(
     problem: Problem, pool: Ints, offset: Ints, rows: Sequence[int] | None = None
 ) -> Ints:
-    """Peak of each pool, of all buffers or of some, bytes, shape ``(pools,)``.
+    """Peak of each pool over all buffers or those in ``rows``, bytes, shape ``(pools,)``.
 
     Examples
     --------
@@ -120,23 +120,24 @@ def objective_value(
 def levels_value(
     problem: Problem, levels: Sequence[Level], pool: Ints, offset: Ints
 ) -> tuple[int | float, ...]:
-    """:func:`objective_value` of these levels."""
+    """Values of a layout at the given levels, to be compared as tuples."""
     return tuple(level.shown(level.of(problem, pool, offset)) for level in levels)
 
 
 def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
     """The levels of an objective.
 
-    ``"total"`` is the sum of all peaks. ``"preference"`` fills the first pool first: the peaks from
-    the last pool to the second, then *misplaced bytes* (the size of every buffer, times the pools
-    that it prefers to its own), then the peak of the first pool. Of all layouts that take the least
-    from the last pools, most bytes lie in the most preferred.
+    ``"total"`` is the sum of all peaks.
 
-    A ``"cost"`` is ``cost_per_byte`` × peak of every pool, and ``access_cycles`` of every buffer.
-    The numbers of the pools are taken as the decimals they print as; the scale is the least common
-    denominator of the costs, the latencies and the cycles a byte. Where values would then leave
-    exact arithmetic, each of these numbers is rounded down to a multiple of a power of 1/2, the
-    finest that fits.
+    ``"preference"`` fills the first pool first. Its levels are the peaks from the last pool to the
+    second, then *misplaced bytes*, then the peak of the first pool. The misplaced bytes of a buffer
+    are its size, times the number of pools that it prefers to its own.
+
+    ``"cost"`` adds up ``cost_per_byte`` × peak of every pool and ``access_cycles`` of every buffer.
+    The numbers of a pool are read as the decimals they print as. The scale is the least common
+    denominator of the costs, the latencies and the cycles a byte. If values would then be too
+    large for exact arithmetic, each number is rounded down to a multiple of the smallest power of
+    1/2 that keeps them exact.
 
     Raises
     ------
@@ -160,7 +161,7 @@ def find_objective(name: str) -> Callable[[Problem], tuple[Level, ...]]:
     Raises
     ------
     InputError
-        If there is none of this name.
+        If no objective has this name.
     """
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(OBJECTIVES)
@@ -169,7 +170,10 @@ def find_objective(name: str) -> Callable[[Problem], tuple[Level, ...]]:
 
 
 def is_peak(problem: Problem | None, objective: str) -> bool:
-    """True if only the peak of the one pool of a problem, or of any such, is minimised."""
+    """True if a problem has one pool and only its peak is minimised.
+
+    Without a problem, any problem with one pool is meant.
+    """
     if problem is None:
         problem = Problem(("b",), *np.array([[0], [1], [1]]))
     if len(problem.pools) > 1:
@@ -179,7 +183,7 @@ def is_peak(problem: Problem | None, objective: str) -> bool:
 
 
 def peak_level(problem: Problem, pools: Sequence[int], rows: Sequence[int] | None = None) -> Level:
-    """Level of the sum of the peaks of some pools, of all buffers or of some."""
+    """Level for the sum of the peaks of these pools, over all buffers or those in ``rows``."""
     count = len(problem.pools)
     weight = tuple(int(pool in pools) for pool in range(count))
     nothing = np.zeros((len(problem), count), np.int64)
@@ -196,7 +200,7 @@ def _preference(problem: Problem) -> tuple[Level, ...]:
 
 
 def excess_level(problem: Problem) -> Level:
-    """Level of the bytes beyond the capacities, all pools together: 0 if the layout fits."""
+    """Level for the bytes beyond the capacities, all pools together: 0 if the layout fits."""
     weight = tuple(0 if pool.capacity is None else 1 for pool in problem.pools)
     beyond = tuple(pool.capacity or 0 for pool in problem.pools)
     return Level(weight, beyond, np.zeros((len(problem), len(problem.pools)), np.int64))
@@ -206,7 +210,7 @@ def _misplaced_level(problem: Problem) -> Level:
     pools = len(problem.pools)
     if float(np.sum(problem.size, dtype=float)) * max(1, pools - 1) >= LIMIT:
         raise InputError("the buffers are too large: misplaced bytes add up to more than 2**62")
-    # A pool that a buffer may not go to is worse than any other.
+    # A pool that is no candidate ranks last.
     rank = np.tile(np.arange(pools), (len(problem), 1))
     for row, candidates in problem.candidates.items():
         rank[row] = pools - 1
@@ -216,7 +220,7 @@ def _misplaced_level(problem: Problem) -> Level:
 
 def _cost_level(problem: Problem) -> Level:
     table = [_rates(pool) for pool in problem.pools]
-    # Integers of any length: what fits must not depend on rounding.
+    # Python's integers: the test for overflow must not overflow itself.
     size, reads, writes = (
         column.astype(object) for column in (problem.size, problem.reads, problem.writes)
     )
@@ -224,7 +228,7 @@ def _cost_level(problem: Problem) -> Level:
         int(np.sum(size + problem.alignment)),
         *(int(np.sum(column)) for column in (reads, reads * size, writes, writes * size)),
     )
-    # No layout costs more than this, whatever lies where.
+    # No layout costs more than if every rate were the highest of all pools.
     highest = [max(rates[k] for rates in table) for k in range(len(quantities))]
     most = max(1, sum(amount * rate for amount, rate in zip(quantities, highest, strict=True)))
     scale = math.lcm(*(rate.denominator for rates in table for rate in rates))
@@ -247,7 +251,7 @@ def _cost_level(problem: Problem) -> Level:
 
 
 def _rates(pool: Pool) -> Sequence[Fraction]:
-    """Per byte of the peak; per read, per byte read, per write, per byte written."""
+    """Costs per byte of the peak, per read, per byte read, per write, per byte written."""
     return (
         _decimal(pool.cost_per_byte),
         _decimal(pool.read_latency),
@@ -261,7 +265,7 @@ def _decimal(value: float) -> Fraction:
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
-# One line an objective: its name, and its levels for a problem.
+# One line for each objective: its name, and the function that makes its levels.
 OBJECTIVES: Mapping[str, Callable[[Problem], tuple[Level, ...]]] = {
     "preference": _preference,
     "total": _total,

@@ -1,4 +1,4 @@
-"""Reasons why several pools cannot hold a problem: bytes missing, pool, and buffers live there."""
+"""Reasons why a problem does not fit into several pools: bytes missing, pool, live buffers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cpplan.packing.shortfall import live_text
 
 
 def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: Bound) -> str:
-    """One line for a layout that does not fit.
+    """One-line message about a problem without a layout that fits.
 
     Parameters
     ----------
     problem
-        As given, in its own steps.
+        The problem as given, before any reduction.
     layout
-        The one with the fewest bytes beyond the capacities.
+        The layout with the fewest bytes beyond the capacities.
     bound
-        On these bytes; positive if it is proved that nothing fits.
+        Bound on these bytes; positive if it is proved that no layout fits.
 
     Examples
     --------
@@ -50,20 +50,20 @@ a (4 B)"
     where = _live(problem, None, rows)
     if bound.value:
         return (
-            f"does not fit: the best found misses {missing} B in {_pool(problem, -place)}, at "
-            f"least {bound.value} B are missing in all ({bound.name}); {where}"
+            f"does not fit: the best layout misses {missing} B in {_pool(problem, -place)}; at "
+            f"least {bound.value} B are missing in all pools together ({bound.name}); {where}"
         )
     return (
-        f"no plan within the capacities was found in time: the best misses {missing} B in "
+        f"no plan within the capacities was found in time: the best layout misses {missing} B in "
         f"{_pool(problem, -place)}; {where}"
     )
 
 
 def _short_pools(problem: Problem, limits: Sequence[int | None]) -> list[tuple[int, int, Bound]]:
-    """Bytes missing, pool, and what proves it; first the one to name.
+    """Bytes missing, pool and bound of every pool that is too small; the one to name comes first.
 
-    That is a pool that would be short if all others were unlimited: the one that misses most. Else
-    more room in either would help: the one that misses least.
+    First choice: pools too small even if all others were unlimited, by decreasing bytes missing.
+    Else more room in any of several pools would help: by increasing bytes missing.
     """
     found = []
     for others_unlimited in (True, False):
@@ -88,7 +88,7 @@ def _candidates(problem: Problem, number: int) -> Ints:
 
 
 def _live(problem: Problem, step: int | None, rows: Ints) -> str:
-    """Text that lists the buffers of these rows live at a step, or at their fullest one."""
+    """Text that lists the buffers of these rows live at a step, by default at their fullest."""
     part = problem.subset(rows)
     if step is None:
         times, live = part.live_profile()

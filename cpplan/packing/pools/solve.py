@@ -1,12 +1,12 @@
 """``pack_pools``: the stages that place buffers in several pools, under one deadline.
 
-Bound, heuristics; where a gap is left, in turns: hill climbing, CP-SAT on the assignment as if
-bytes were a liquid, each pool of that assignment packed as a problem of its own, and CP-SAT on
-everything. The objective's levels are settled one after another. A proof ends the run; so does the
-deadline.
+Bounds and heuristics come first. If value and bound still differ, these searches take turns:
+hill climbing; CP-SAT on pools alone, as if bytes were a liquid; packing each pool of such an
+assignment; and CP-SAT on pools and offsets together. The levels of the objective are settled one
+after another. A proof ends the run, or the deadline.
 
-As a liquid, bytes need no offsets: CP-SAT assigns pools so that each can hold its live bytes, and
-each pool of such an assignment is then a packing problem of its own.
+As a liquid, bytes need no offsets: CP-SAT assigns pools so that each can hold its live bytes. Each
+pool of such an assignment is then a packing problem of its own.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def pack_pools(
     objective
         ``"total"``, ``"preference"`` or ``"cost"``.
     levels
-        What stands for the objective, if its own levels do not: where rows stand for many buffers.
+        Levels to minimise instead of the objective's own, for rows that stand for many buffers.
     budget
-        For all of it. Without an end, the run may take for ever unless a proof ends it.
+        Deadline, workers and seed. Without a deadline, the run ends only with a proof.
     report
         Called at every improvement with value (``None`` while nothing fits), bound, and source.
 
@@ -127,7 +127,7 @@ def pack_pools(
 
 
 class _Liquid(NamedTuple):
-    """An assignment, and its values as long as only live bytes count."""
+    """An assignment of pools, and its value if only live bytes count."""
 
     pool: Ints
     value: int
@@ -145,7 +145,7 @@ class _PoolRun:
     ):
         self.problem, self.budget, self.deadline = problem, budget, budget.deadline
         reduced = reduce_problem(problem).problem
-        # What holds no byte still ends somewhere: then only the steps could be dropped.
+        # Buffers without bytes count at their ends too: then the problem is not reduced.
         self.pools = len(problem.pools)
         self.small = reduced if len(reduced) == len(problem) else problem
         self.objective = WithinCapacities(self.small, levels)
@@ -163,7 +163,7 @@ class _PoolRun:
         self.liquid: dict[int, _Liquid] = {}
 
     def improve(self) -> None:
-        """Until all levels are settled or nothing more can be tried, or with ``TimeUpError``."""
+        """Run until all levels are settled or no search applies; may raise ``TimeUpError``."""
         self.state.announce()
         self._run_heuristics()
         turns = Turns(tuning.active().most_effort)
@@ -176,10 +176,10 @@ class _PoolRun:
             if self.state.done:
                 break
             self.deadline.check()
-        return Turn.LONGER if tried else Turn.LAST  # too large for all of them
+        return Turn.LONGER if tried else Turn.LAST  # too large for all searches
 
     def packing(self) -> PooledPacking:
-        """The best so far."""
+        """The best layout and bounds so far."""
         state, problem = self.state, self.problem
         bound = self.objective.shown(state.least)
         names = tuple(bound.name for bound in state.bounds[1:])
@@ -240,7 +240,10 @@ class _PoolRun:
         return True
 
     def _run_liquid(self, effort: int) -> bool:
-        """Assign pools as if bytes were a liquid, as long as that gets better; then pack hard."""
+        """Assign pools as if bytes were a liquid while that improves; then pack with full effort.
+
+        Returns false if the problem is too large for it.
+        """
         for _ in range(tuning.active().pools_liquid_runs * len(self.levels)):
             active = self.state.active
             if self.state.done or active is None:
@@ -259,7 +262,7 @@ class _PoolRun:
         return True
 
     def _pour(self, active: int, effort: int) -> bool:
-        """Assign pools by live bytes, from the best assignment known, and pack them quickly."""
+        """Improve the best assignment by live bytes and pack it quickly; false if too large."""
         best = self.liquid.get(active)
         start, peaks = self.state.best, None
         if best is not None:
@@ -333,7 +336,10 @@ class _PoolRun:
         )
 
     def _pack_assignment(self, pool: Ints, effort: int) -> None:
-        """Pack every pool of an assignment; one that costs nothing need only stay in its limit."""
+        """Pack every pool of an assignment, and offer the layout.
+
+        A pool whose peak costs nothing need only keep within its limit.
+        """
         state = self.state
         active = state.active
         if state.done or active is None:

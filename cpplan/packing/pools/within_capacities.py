@@ -1,4 +1,4 @@
-"""Layouts over several pools as an objective: bytes beyond the capacities come before all else."""
+"""Objective of layouts over several pools; its first level is the bytes beyond the capacities."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cpplan.runtime.deadline import Deadline
 
 
 class WithinCapacities:
-    """Objective of layouts: level 0 is the bytes beyond the capacities, then come its own levels.
+    """Objective of layouts: level 0 is the bytes beyond the capacities, the given levels follow.
 
     Attributes
     ----------
     problem, levels
-        The problem, and the levels minimised.
+        The problem, and all levels including level 0.
     """
 
     def __init__(self, problem: Problem, levels: Sequence[Level]):
@@ -34,19 +34,19 @@ class WithinCapacities:
         return tuple(level.of(self.problem, *layout) for level in self.levels)
 
     def bound(self, level: int, values: Sequence[int]) -> Bound:
-        """Lower bound on a level for layouts with these values on the levels before."""
+        """Lower bound on a level for layouts with these values on the earlier levels."""
         return level_bound(self.problem, self.levels[level], self.limits(level, values))
 
     def bounds(self) -> list[Bound]:
         """Lower bound on every level for all layouts."""
         excess, limits = excess_bound(self.problem), self.limits(1, ())
         if excess.value:
-            # What cannot fit is bounded as if it could: nothing is asked of those levels any more.
+            # Nothing fits, so the other levels are bounded without capacities; they are not used.
             limits = self.limits(0, ())
         return [excess, *(level_bound(self.problem, level, limits) for level in self.levels[1:])]
 
     def limits(self, level: int, values: Sequence[int]) -> list[int | None]:
-        """Limits on every pool's peak by the capacities and the values of the levels before."""
+        """Limits on every pool's peak, from the capacities and the values of earlier levels."""
         if level == 0:
             return [None] * len(self.problem.pools)
         limits: list[int | None] = [pool.capacity for pool in self.problem.pools]
@@ -55,13 +55,16 @@ class WithinCapacities:
         return limits
 
     def shown(self, values: Sequence[int]) -> tuple[int | float, ...]:
-        """Values of the objective's own levels as users see them."""
+        """Values of the given levels, without level 0, as users see them."""
         pairs = zip(self.levels[1:], values[1:], strict=True)
         return tuple(level.shown(value) for level, value in pairs)
 
 
 def stacked(problem: Problem) -> PoolLayout:
-    """No bytes shared: in the first candidate that has room; in the first, if nothing else fits."""
+    """A layout without shared bytes: each buffer in its first candidate with room.
+
+    If this does not fit, every buffer is in its first candidate.
+    """
     layout = run_in_pools("bump", problem, Deadline(math.inf))
     if layout is not None:
         return layout

@@ -84,7 +84,7 @@ def test_search_proves_infeasibility_above_live_bytes():
     packing = pack_pools(problem, "total", Budget(Deadline(60)))
     assert packing.status == "infeasible"
     assert packing.bound_by == ("CP-SAT",)
-    assert "at least 1 B are missing in all (CP-SAT)" in packing.message
+    assert "at least 1 B are missing in all pools together (CP-SAT)" in packing.message
 
 
 def test_expired_deadline_without_layout_is_unknown():
