@@ -1,4 +1,4 @@
-"""No reuse at all: every buffer gets bytes of its own. The other end of every comparison."""
+"""Packing without reuse: every buffer gets bytes of its own. The baseline of comparisons."""
 
 from __future__ import annotations
 

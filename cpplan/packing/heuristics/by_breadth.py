@@ -18,7 +18,7 @@ from cpplan.runtime.deadline import Deadline
 def greedy_by_breadth(problem: Problem, deadline: Deadline) -> Ints:
     """Steps by decreasing live bytes; at each, its buffers by decreasing size, best fit. O(n²)."""
     times, live = problem.live_profile()
-    # A buffer's turn comes with the broadest step it is live at: its rank among the steps.
+    # A buffer's turn is the rank of the fullest step at which it is live.
     rank = np.empty(len(times), np.int64)
     rank[np.argsort(-live, kind="stable")] = np.arange(len(times))
     turn = np.full(len(problem), len(times), np.int64)

@@ -14,15 +14,15 @@ from cpplan.packing.heuristics.registered import register
 from cpplan.packing.pools.objective import objective_levels
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# As many as USMP makes.
+# USMP makes the same number.
 MOVES = 500
 
 
 @register("hill_climb")
 def hill_climb(problem: Problem, deadline: Deadline) -> Ints:
-    """From the order by size, ties by conflicts, 500 moves or until live bytes are met.
+    """Start with the order by size, ties by conflicts; 500 moves, or until the bound is met.
 
-    What is best when the deadline passes is returned, if there is anything by then. O(n²) a move.
+    If the deadline passes, the best layout so far is returned, if there is one. O(n²) a move.
 
     Examples
     --------

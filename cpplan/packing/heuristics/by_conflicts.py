@@ -1,7 +1,7 @@
 """Greedy by conflicts: the buffer live together with the most others is placed first.
 
-The idea of TVM's Unified Static Memory Planner (``greedy_by_conflicts``), with each buffer aligned
-by its own alignment and gaps filled.
+After TVM's Unified Static Memory Planner (``greedy_by_conflicts``), but with each buffer aligned by
+its own alignment, and with gaps filled.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def greedy_by_conflicts(problem: Problem, deadline: Deadline) -> Ints:
 
 
 def conflict_counts(problem: Problem) -> Ints:
-    """With how many others each buffer is live at some step; shape ``(n,)``.
+    """Number of other buffers live together with each buffer, shape ``(n,)``.
 
-    O(n log n); a buffer with gaps costs O(n) more, as does one that meets a buffer with gaps.
+    O(n log n) without gaps, O(n²) with gaps.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Offsets that came with the problem, kept wherever they still fit."""
+"""Packing by the hinted offsets of the problem, kept wherever they fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 def follow_hint(problem: Problem, deadline: Deadline) -> Ints:
-    """Hinted buffers first, lowest hint first, each there or at the next address where it fits.
+    """Place hinted buffers first, by increasing hint, each at or above its hint where it fits.
 
     Buffers without a hint follow by decreasing size, each at the lowest address. O(n²).
 

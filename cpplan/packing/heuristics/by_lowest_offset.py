@@ -1,8 +1,8 @@
 """Lowest offset first: always place the buffer that can lie lowest.
 
-The canonical order in which MiniMalloc's search (Moffitt, ASPLOS 2023) places buffers, followed
-once, without backtracking. Ties are broken by a preorder over Total (the most bytes live at one
-step of the lifespan), Width (its length) and Area (width × size), all decreasing.
+This is the canonical order of MiniMalloc's search (Moffitt, ASPLOS 2023), without backtracking.
+Ties are broken by a preorder over Total (the most bytes live at one step of the lifespan), Width
+(its length) and Area (width × size), all decreasing.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def lowest_offset_first(problem: Problem, deadline: Deadline) -> Ints:
 def place_lowest_first(
     problem: Problem, ranked: Ints, deadline: Deadline, *, limit: int | None = None
 ) -> Ints | None:
-    """Repeatedly place the buffer with the lowest possible offset, the first ``ranked`` of equals.
+    """Place repeatedly the buffer with the lowest possible offset; ties by ``ranked``.
 
-    Offsets never decrease, so that each placement only raises the floors of those live with it.
-    ``None`` as soon as a buffer would end above ``limit``.
+    Offsets never decrease, so that each placement only raises the floors of buffers live with it.
+    Returns ``None`` as soon as a buffer would end above ``limit``.
     """
     fixed = Layout(problem)
     offset: Ints = fixed.offset.copy()
@@ -61,7 +61,7 @@ def _starting_floors(problem: Problem, fixed: Layout) -> Ints:
 
 
 def _raise_floors(problem: Problem, row: int, offset: int, floor: Ints, fixed: Layout) -> None:
-    """Everything live together with ``row`` must lie above it, aligned, and clear of fixed ones."""
+    """Raise buffers live together with ``row`` above it, aligned and clear of fixed buffers."""
     spans, first = problem.spans, problem.first_span
     before = floor.copy() if problem.fixed else floor
     for k in range(first[row], first[row + 1]):

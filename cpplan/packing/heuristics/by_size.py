@@ -16,7 +16,7 @@ from cpplan.runtime.deadline import Deadline
 
 @register("greedy_by_size")
 def greedy_by_size(problem: Problem, deadline: Deadline) -> Ints:
-    """By decreasing size, ties by first step; each into the hole that it fills best. O(n²)."""
+    """By decreasing size, ties by first step; each in the tightest hole. O(n²)."""
     return best_fit_in_order(problem, np.lexsort((problem.lower, -problem.size)), deadline)
 
 

@@ -1,4 +1,4 @@
-"""Whole storages, one above the other: a packing for comparison with runtimes without offsets.
+"""Packings of whole storages, one above the other: comparisons with runtimes without offsets.
 
 Each storage is as large as its largest buffer, and its buffers lie at its start (see
 ``cpplan.storages``).
@@ -20,7 +20,7 @@ from cpplan.runtime.deadline import Deadline
 
 @register("storage_tokens")
 def storage_tokens(problem: Problem, deadline: Deadline) -> Ints:
-    """Relay's storage tokens: in order of first step, reuse within a factor of 16."""
+    """Relay's storage tokens: by first step; a storage is reused within a factor of 16."""
     return _stack(problem, assign_storage_tokens, deadline)
 
 
@@ -33,7 +33,7 @@ def shared_objects(problem: Problem, deadline: Deadline) -> Ints:
 def _stack(
     problem: Problem, assign: Callable[[Problem, Ints, Deadline], Ints], deadline: Deadline
 ) -> Ints:
-    """Storages from the bottom up, above whatever is fixed."""
+    """Stack the storages from the bottom up, above all fixed buffers."""
     offset = np.zeros(len(problem), np.int64)
     for row, at in problem.fixed.items():
         offset[row] = at

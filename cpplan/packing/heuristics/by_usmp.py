@@ -1,8 +1,8 @@
-"""TVM's Unified Static Memory Planner as published, under names of its own.
+"""TVM's Unified Static Memory Planner as published, registered under separate names.
 
-Every buffer lists all buffers that are live together with it. The offsets may be invalid, since the
+Every buffer lists all buffers that are live together with it. The offsets may be invalid: the
 published algorithms round to the neighbour's alignment (see ``cpplan.packing.heuristics.usmp``)
-and know no fixed offsets; the caller checks.
+and ignore fixed offsets. The caller checks them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from cpplan.runtime.deadline import Deadline
 
 @register("usmp_greedy_by_size", as_published=True)
 def greedy_by_size(problem: Problem, deadline: Deadline) -> Ints:
-    """By decreasing size, above everything live together that is already placed. O(n²)."""
+    """By decreasing size, each above all placed buffers live together with it. O(n²)."""
     return _run(problem, deadline, usmp_greedy_by_size)
 
 
 @register("usmp_greedy_by_conflicts", as_published=True)
 def greedy_by_conflicts(problem: Problem, deadline: Deadline) -> Ints:
-    """By decreasing number of conflicts, above all of them that are already placed. O(n²)."""
+    """By decreasing number of conflicts, each above all placed conflicting buffers. O(n²)."""
     return _run(problem, deadline, usmp_greedy_by_conflicts)
 
 
 @register("usmp_hill_climb", as_published=True)
 def hill_climb(problem: Problem, deadline: Deadline) -> Ints:
-    """500 attempts to swap two buffers near the peak, from the order by size. O(n²) an attempt."""
+    """Start by size; 500 attempts to swap two buffers near the peak. O(n²) an attempt."""
     target = int(problem.live_profile()[1].max(initial=0))
     return _run(
         problem, deadline, lambda listed: usmp_hill_climb(listed, target, deadline=deadline)

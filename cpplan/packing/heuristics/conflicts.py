@@ -1,9 +1,9 @@
-"""Problems that are stated as "these may not share bytes", without lifespans.
+"""Problems stated as pairs of buffers that may not share bytes, without lifespans.
 
-TVM's Unified Static Memory Planner hands its algorithms such lists. They become lifespans again:
-every step is a clique of the conflict graph, and a buffer rests (has a gap) in the steps between
-its own. Two buffers then meet at some step exactly if they conflict, so that bounds, heuristics and
-models work as they are.
+The algorithms of TVM's Unified Static Memory Planner read such lists. Here they become lifespans:
+every step is a clique of the conflict graph, and a buffer has gaps at the steps between its
+cliques. Two buffers are then live at a common step exactly if they conflict, so that bounds,
+heuristics and models need no change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def from_conflicts(
     """The packing problem in which exactly these pairs of buffers may not share bytes.
 
     A pair counts in both directions, however it is listed; a buffer does not conflict with itself.
-    :func:`one_way_conflicts` tells which were listed one way only. O(buffers × conflicts).
+    :func:`one_way_conflicts` returns the pairs listed one way only. O(buffers × conflicts).
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ def from_conflicts(
     conflicts
         Pairs of buffers.
     alignment
-        Buffer -> alignment in bytes; 1 where left out.
+        Buffer -> alignment in bytes; 1 by default.
     pools
-        Where the buffers may go, in order of preference.
+        Pools for the buffers, in order of preference.
     candidates
-        Buffer -> names of the pools it may go to, in order of preference; any where left out.
+        Buffer -> names of its candidate pools, in order of preference; all pools by default.
     name
-        Of the problem.
+        Name of the problem.
 
     Raises
     ------
@@ -102,9 +102,9 @@ def _candidates(
 
 
 def one_way_conflicts(lists: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Pairs that only one of their two conflict lists mentions, and conflicts with oneself.
+    """Pairs listed by only one of their two buffers, and buffers that list themselves.
 
-    Planners that follow such lists to the letter let these pairs overlap.
+    Planners that read the lists literally let these pairs overlap.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _clique_cover(size: Ints, neighbours: Sequence[set[int]]) -> list[list[int]]
             cliques.append([k])
         while open_edges[k]:
             clique, common = [k], set(neighbours[k])
-            # The first companion closes an open edge; the others are whatever still fits.
+            # The first companion closes an open edge; others join if the clique stays one.
             first = next(other for other in largest_first if other in open_edges[k])
             for other in [first, *largest_first]:
                 if other in common:

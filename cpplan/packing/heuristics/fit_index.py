@@ -1,15 +1,15 @@
 """An index by time of the placed buffers, for problems with a great many buffers.
 
-First fit of ``n`` buffers needs, for each, those placed before that are live together with it. A
-list of conflicts has them, but at a million buffers it has a hundred million entries. Here a span
-of a buffer is listed in *buckets* of time instead: on a level whose buckets are at least as wide as
-the span is long, so that it lies in one or two of them. Looking up a range of steps reads the
-buckets that it meets on every level; memory is linear in the spans whatever their lengths.
+First fit needs, for each buffer, the placed buffers that are live together with it. For a million
+buffers, a list of conflicts would have a hundred million entries. Instead, a span of a buffer is
+listed in *buckets* of time. There are several levels of buckets, and a span is listed on a level
+whose buckets are at least as wide as the span is long, so that it lies in one or two of them. A
+look-up reads the buckets that a range of steps meets on every level. Memory is linear in the number
+of spans, whatever their lengths.
 
-:func:`fit_index` lays out the buckets, empty; :mod:`cpplan.packing.heuristics.fit_index_kernel`
-fills them:
-``place(index, order, offset, placed)`` (first fit), ``insert``, ``remove``, ``lowest_fit`` and
-``overlapping`` work on one row at a time. Gaps are spans like any other; alignments are kept.
+:func:`fit_index` makes the empty buckets; :mod:`cpplan.packing.heuristics.fit_index_kernel` fills
+them: ``place`` is first fit of many rows, ``insert``, ``remove`` and ``lowest_fit`` take one row.
+A buffer with gaps has several spans; alignments are kept.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from cpplan.packing import loops
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# Levels differ in the width of their buckets by a factor of four.
+# Buckets of one level are four times as wide as those of the level before.
 LEVEL_BITS = 2
-# On the finest level, a bucket has room for about so many spans.
+# Approximate number of spans in a bucket of the finest level.
 _SPANS_A_BUCKET = 8
 # Entries read between two looks at the clock, and seconds for one of them.
 _READS, _SECONDS_A_READ = 1 << 22, 2e-8
 
 
 class FitIndex(NamedTuple):
-    """Spans of buffers, and buckets with those of them that are placed.
+    """Spans of buffers, and buckets that list the spans of placed buffers.
 
     Attributes
     ----------
     first_span
         Row ``i``'s spans are ``first_span[i]:first_span[i + 1]``, shape ``(n + 1,)``.
     row
-        Of a span.
+        Buffer of each span.
     lower, upper
-        Of a span, in steps, or as ranks of steps where those are many more than spans.
+        Steps of each span; ranks of steps if there are many more steps than spans.
     begin, end
-        Bytes of a span, relative to its buffer's offset.
+        Bytes of each span, relative to its buffer's offset.
     size, alignment
-        Of a row.
+        Bytes of each row.
     span_level
-        The level that lists a span.
+        Level that lists each span.
     shift, level_start
-        Of a level: steps ``t`` lie in bucket ``level_start + (t >> shift)``.
+        Step ``t`` lies in bucket ``level_start[k] + (t >> shift[k])`` of level ``k``.
     bucket_start, bucket_fill
-        Where a bucket's entries start, and how many of them are in use.
+        First entry of each bucket, and number of its entries in use.
     entry
         ``lower, upper, begin, end`` in one row, the last two as addresses, shape ``(entries, 4)``.
     entry_span
-        The span that an entry lists.
+        Span listed by each entry.
     start, stop
-        Scratch: offsets that are forbidden, one open interval a span in the way.
+        Scratch: open intervals of forbidden offsets, one for each conflicting span.
     ends
-        Scratch: where the parts of them that are still to be sorted end.
+        Scratch: ends of the parts of these intervals that are still to be sorted.
     """
 
     first_span: Ints
@@ -85,10 +85,10 @@ class FitIndex(NamedTuple):
 
 
 def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
-    """An index in which nothing is placed yet. O(n log n) time, O(n) memory.
+    """An index without placed buffers. O(n log n) time, O(n) memory.
 
-    With ``order``, its row ``k`` is row ``order[k]`` of the problem: what is looked up in turn
-    should lie side by side.
+    With ``order``, row ``k`` of the index is row ``order[k]`` of the problem, so that rows placed
+    one after another lie side by side in memory.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
     buffer = spans.buffer
     lower, upper, steps = _ranks(spans.lower, spans.upper)
     finest = max(0, int(steps * _SPANS_A_BUCKET // max(1, len(buffer))).bit_length() - 1)
-    # The least number of bits b with upper - lower <= 2**b, then the next that is a level's.
+    # The least number of bits b with upper - lower <= 2**b, rounded up to that of a level.
     bits = np.frexp((upper - lower - 0.5).clip(min=0.5))[1].clip(min=finest)
     bits = finest + -(-(bits - finest) // LEVEL_BITS) * LEVEL_BITS
     used = np.flatnonzero(np.bincount(bits))
@@ -124,7 +124,7 @@ def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
     room += np.bincount(last[last > first], minlength=level_start[-1])
     bucket_start = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
     entries = int(bucket_start[-1])
-    # Live together with a span is all that starts before it ends, less what ends before it starts.
+    # Spans live together with a span: those that start before it ends, less those that have ended.
     started = np.cumsum(np.bincount(lower, minlength=steps))
     ended = np.cumsum(np.bincount(upper, minlength=steps))
     meetings = np.bincount(buffer, started[upper - 1] - ended[lower])
@@ -152,7 +152,7 @@ def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
 
 
 def _ranks(lower: Ints, upper: Ints) -> tuple[Ints, Ints, int]:
-    """Steps numbered so that there are at most a few for every span, and how many numbers."""
+    """Ranks of the steps if there are many more steps than spans, and the number of ranks."""
     steps = int(upper.max(initial=0)) + 1
     if steps <= 2 * len(lower) + 2:
         return lower, upper, steps
@@ -164,7 +164,7 @@ def _ranks(lower: Ints, upper: Ints) -> tuple[Ints, Ints, int]:
 def index_first_fit(problem: Problem, order: Ints, deadline: Deadline) -> Ints:
     """Place the buffers in this order, each at the lowest address where it fits.
 
-    Those whose offset is given come first. O(n × buffers live together).
+    Buffers with fixed offsets are placed before. O(n × buffers live together).
 
     Examples
     --------

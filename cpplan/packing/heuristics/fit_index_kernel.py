@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cpplan.runtime.loop_compiler import compiled_loop
 
-# Fewer are sorted by insertion.
+# Parts up to this length are sorted by insertion.
 _FEW = 12
 
 
@@ -15,8 +15,8 @@ _FEW = 12
 def place(index, order, start, offset, placed, most):
     """Place the rows of ``order`` from ``start`` on, each at the lowest address where it fits.
 
-    Rows that are ``placed`` already are passed over. Ends early once more than ``most`` entries
-    were read. Returned are how many rows of ``order`` are done, and the entries read.
+    Rows that are already ``placed`` are skipped. The function ends early after it has read more
+    than ``most`` entries. It returns the number of rows of ``order`` done, and the entries read.
     """
     work = 0
     for done in range(start, len(order)):
@@ -34,7 +34,7 @@ def place(index, order, start, offset, placed, most):
 
 @compiled_loop
 def insert_all(index, rows, offset):
-    """Enter rows at their offsets, shape ``(n,)``."""
+    """Enter rows at their offsets; ``offset`` has shape ``(n,)``."""
     for row in rows:
         insert(index, row, offset[row])
 
@@ -78,14 +78,14 @@ def remove(index, row):
 def lowest_fit(index, row, at_least):
     """The lowest offset from ``at_least`` on at which a row fits, and the number of entries read.
 
-    The intervals of forbidden offsets are sorted only as far up as the answer lies: a quicksort
-    that looks at its left part first.
+    The intervals of forbidden offsets are sorted only up to the answer, by a quicksort that
+    handles its left part first.
     """
     count, read = _forbidden(index, row)
     start, stop = index.start, index.stop
     step = index.alignment[row]
     at = (at_least + step - 1) // step * step
-    # Right ends of the parts still to be sorted, the innermost last: a part's length halves.
+    # A stack of the right ends of the parts still to be sorted, the leftmost part on top.
     ends, parts = index.ends, 1
     ends[0] = count
     first = 0
@@ -123,7 +123,7 @@ def _forbidden(index, row):
                 while k < stop:
                     other = index.entry[k, 0]
                     meets = other < upper and index.entry[k, 1] > lower
-                    # What lies in two buckets is met in the first of them that is read.
+                    # A span in two buckets counts only in the first of them that is read.
                     if meets and (bucket == first or at + (other >> shift) == bucket):
                         index.start[count] = index.entry[k, 2] - end
                         index.stop[count] = index.entry[k, 3] - begin
@@ -134,9 +134,9 @@ def _forbidden(index, row):
 
 @compiled_loop
 def _split(start, stop, first, last):
-    """Partition around the median of three: nothing before the place returned starts later.
+    """Partition around the median of three; returns the start of the right part.
 
-    Both parts have at least one, since two of the three are on either side of the median.
+    No interval of the left part starts after one of the right part. Neither part is empty.
     """
     middle = (first + last) // 2
     a, b, c = start[first], start[middle], start[last - 1]
@@ -158,7 +158,7 @@ def _split(start, stop, first, last):
 
 @compiled_loop
 def _sort_few(start, stop, first, last):
-    """By insertion."""
+    """Sort the intervals ``first:last`` by start, by insertion."""
     for k in range(first + 1, last):
         key, value = start[k], stop[k]
         at = k

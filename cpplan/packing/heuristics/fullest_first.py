@@ -1,12 +1,12 @@
-"""Fullest steps first, for a great many buffers with few of them live when memory is fullest.
+"""Fullest steps first, for a great many buffers, only few of them live at the fullest steps.
 
-Where the live bytes come near their maximum, there is no room for holes; elsewhere a simple rule
-will do. So the buffers that are live at some full step are packed first. They fall into parts that
-never meet, small enough to try lowest-offset-first under many rankings, until a part fits
-below the largest number of live bytes. All others follow by first fit, which fills the holes
-that are left: the larger their area, the earlier.
+Where the live bytes are near their maximum, there is no room for holes; elsewhere a simple rule is
+enough. So the buffers that are live at some full step are packed first. They fall into parts that
+are never live together. The parts are small enough to try lowest-offset-first under many rankings,
+until a part fits below the most live bytes. All other buffers follow by first fit, by decreasing
+area, and fill the holes.
 
-Nothing here looks at all pairs of conflicting buffers; O(n × buffers live together).
+No list of all conflicting pairs is made; O(n × buffers live together).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# Rows between two cuts of the order in which the others are placed: what fits into a cache.
+# Rows in a block of the order in which the other buffers are placed; a block fits into a cache.
 _ROWS_A_BLOCK = 4096
 _SECONDS_A_PLACEMENT = 2e-6
 
 
 @register("fullest_first")
 def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
-    """Parts around the fullest steps by lowest offset, then the others by first fit."""
+    """Pack parts around the fullest steps by lowest offset, then all others by first fit."""
     if not prepare_all((loops.MANY_BUFFERS, loops.SKYLINE), deadline):
         raise TimeUpError
     live, first, last = _padded_profile(problem)
@@ -64,14 +64,14 @@ def _place(
     full: NDArray[np.bool_],
     deadline: Deadline,
 ) -> Ints:
-    """One pass: what is live at a full step, then the others."""
+    """Offsets of one pass: first the buffers live at a full step, then the others."""
     from cpplan.packing.heuristics import fit_index_kernel as kernel
 
     part = _parts(full, first, last)
     part[list(problem.fixed)] = -1
     area = problem.size * (problem.upper - problem.lower).astype(float)
     block = _blocks(live, first, last)
-    # What is in a part, then what lies across the cuts between blocks, then one block at a time.
+    # First the parts, then buffers that are live across a cut between blocks, then block by block.
     order = np.lexsort((-area, block, part, part < 0))
     index = fit_index(problem, order)
     count = int((part >= 0).sum())
@@ -105,15 +105,15 @@ def _place_parts(problem: Problem, rows: Ints, part: Ints, target: int, deadline
 
 
 def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadline) -> Ints:
-    """By the first ranking under which the part fits below the target, or the best until then.
+    """Offsets by the first ranking that meets the target, or by the best ranking tried.
 
-    Rankings are the preorders, and then the best one with its ranks shuffled a little.
+    The rankings are the preorders, then the best ranking so far with its ranks shuffled a little.
     """
     skyline, random, tuning = Skyline(part, deadline), np.random.default_rng(0), active()
     best, peak = np.zeros(0, np.int64), None
     leader = np.arange(len(part))
     tries = len(PREORDERS) + int(tuning.shuffled_rows / len(part))
-    # Of a part as large as that, something must be placed in time: others will improve on it.
+    # Large parts get few rankings, to leave time for the others; later searches improve on them.
     tries = min(tries, 1 + int(tuning.placed_rows / len(part)))
     for k in range(tries):
         if k < len(PREORDERS):
@@ -132,9 +132,9 @@ def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadl
 
 
 def _padded_profile(problem: Problem) -> tuple[Ints, Ints, Ints]:
-    """Live bytes, rounded up to alignments, from each change to the next; each row's first, last.
+    """Live bytes with sizes rounded up to alignments, and the first and last index of each row.
 
-    Rows take part for their whole lifespans: gaps are for packing to find.
+    Steps are replaced by ranks if there are many more steps than rows. Gaps count as live.
     """
     lower, upper = problem.lower, problem.upper
     if int(upper.max(initial=0)) > 2 * len(problem) + 2:
@@ -148,7 +148,7 @@ def _padded_profile(problem: Problem) -> tuple[Ints, Ints, Ints]:
 
 
 def _parts(full: np.ndarray, first: Ints, last: Ints) -> Ints:
-    """For each row that is live at a full step, the number of its part; -1 for all others."""
+    """Part of each row that is live at a full step; -1 for all others."""
     steps_before = np.concatenate([[0], np.cumsum(full)])
     rows = np.flatnonzero(steps_before[last] > steps_before[first])
     part = np.full(len(first), -1, np.int64)
@@ -161,9 +161,9 @@ def _parts(full: np.ndarray, first: Ints, last: Ints) -> Ints:
 
 
 def _blocks(live: Ints, first: Ints, last: Ints) -> Ints:
-    """The number of the block of time in which each row lies; -1 for those that lie across a cut.
+    """Block of time that contains each row's lifespan; -1 for rows live across a cut.
 
-    Cuts are made where little is live, so that it costs little to place what crosses them first.
+    Cuts are made at steps with few live bytes, so that few rows are live across them.
     """
     about = np.sort(first)[_ROWS_A_BLOCK // 2 :: _ROWS_A_BLOCK].tolist()
     cuts = [a + int(np.argmin(live[a:b])) for a, b in pairwise(about) if a < b]

@@ -1,4 +1,4 @@
-"""Any heuristic on several pools, and first fit over an order of buffers."""
+"""Packing into several pools by any heuristic, or by first fit in a given order."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class PoolLayout(NamedTuple):
 
 
 def run_in_pools(name: str, problem: Problem, deadline: Deadline) -> PoolLayout | None:
-    """A named heuristic, pool after pool in order of preference; ``None`` if it does not fit.
+    """Layout by a named heuristic, one pool after another; ``None`` if it does not fit.
 
-    It packs all buffers whose first candidate is the first pool. Those that end above the capacity
-    go on to their next candidate, and so on. What a pool already holds stays where it is.
+    The heuristic packs all buffers whose first candidate is the first pool. Buffers that end above
+    the capacity move on to their next candidate. Then the next pool is packed in the same way;
+    buffers that a pool already holds stay in place.
 
     Examples
     --------
@@ -75,8 +76,9 @@ class PoolFit:
     problem
         Buffers, candidates, pools.
     level
-        If given, a buffer goes where this grows least; else to its first candidate in which it
-        fits below the capacity. Either way, where it fits nowhere, it goes where least sticks out.
+        If given, a buffer goes to the pool where this level grows least. Else it goes to its first
+        candidate where it fits below the capacity. If it fits into no candidate, it goes to the
+        pool whose capacity it exceeds least.
 
     Examples
     --------
@@ -105,7 +107,7 @@ class PoolFit:
         deadline: Deadline,
         preferred: Mapping[int, int] | None = None,
     ) -> PoolLayout:
-        """One offset and pool a row; ``preferred`` names pools to try first. O(n²)."""
+        """Pool and offset of every row; ``preferred`` has pools to try first. O(n²)."""
         first = preferred or {}
         problem = self._problem
         layouts = [Layout(part) for part in self._parts]

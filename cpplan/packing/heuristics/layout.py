@@ -1,7 +1,7 @@
-"""A partial packing that can say where a buffer still fits.
+"""A partial packing that finds the offsets where a buffer fits.
 
-The placed rectangles are kept in arrays sorted by address. Finding a place for a buffer looks at
-all of them once, vectorised: O(placed) with a small constant, no conflict graph.
+The placed rectangles are kept in arrays sorted by address. A search for an offset reads all of them
+once, vectorised: O(placed) with a small constant, and no conflict graph is needed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _CHECK_EVERY = 256
 
 
 def placement_seconds(buffers: int) -> float:
-    """Approximate seconds to place one of this many buffers, where time is counted in work."""
+    """Approximate seconds to place one of this many buffers, for deadlines that count work."""
     return 1e-5 + 5e-9 * buffers
 
 
 class Layout:
-    """Buffers placed so far; starts with those whose offset is fixed.
+    """Buffers placed so far, at first only those with fixed offsets.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Layout:
         for k in range(first[row], first[row + 1]):
             begin, end = offset + int(spans.begin[k]), offset + int(spans.end[k])
             if begin == end:
-                continue  # no bytes, in nobody's way
+                continue  # holds no bytes, so it conflicts with nothing
             count = self._count
             at = int(np.searchsorted(self._begin[:count], begin))
             for column, value in (
@@ -68,7 +68,7 @@ class Layout:
         self.placed[row] = True
 
     def _place_fixed(self) -> None:
-        """All buffers whose offset is given, at once."""
+        """Place all buffers with fixed offsets at once."""
         rows = np.array(sorted(self.problem.fixed), np.int64)
         self.offset[rows] = [self.problem.fixed[row] for row in rows.tolist()]
         self.placed[rows] = True
@@ -88,18 +88,19 @@ class Layout:
         return int(starts[np.argmax(room >= 0)])
 
     def tightest(self, row: int) -> int:
-        """The hole in which the buffer leaves the least room (*best fit*); the lowest of equals."""
+        """The address in the hole with the least room left (*best fit*); ties by address."""
         starts, room = self._holes(row, 0)
         fits = np.flatnonzero(room >= 0)
         return int(starts[fits[np.argmin(room[fits])]])
 
     def _holes(self, row: int, at_least: int) -> tuple[Ints, Ints]:
-        """Starts of the holes in address space for a buffer, and the bytes left unused in each.
+        """Starts of the holes for a buffer, and the range of offsets it can have in each.
 
-        Negative bytes mean that it does not fit; the last hole is open-ended.
+        The range is negative if the buffer does not fit. The last hole has no end.
         """
         forbidden_from, forbidden_to = self._forbidden(row)
-        # An offset strictly between the two would overlap: what ends last so far is the next start.
+        # Offsets strictly inside a forbidden interval overlap a buffer, so that each hole starts at
+        # the largest end of the intervals before it.
         reached = np.maximum.accumulate(np.concatenate([[at_least], forbidden_to]))
         alignment = self.problem.alignment[row]
         starts = -(-reached // alignment) * alignment if alignment > 1 else reached
@@ -134,8 +135,8 @@ def first_fit_in_order(
 ) -> Ints:
     """Place the buffers one after another, each at the lowest address where it fits.
 
-    ``at_least`` gives, for some rows, an address below which they should not lie. With many
-    buffers, an index of those placed takes the place of looking at them all.
+    ``at_least`` has, for some rows, the lowest address to try. With many buffers, an index of the
+    placed buffers replaces the search through all of them.
     """
     floors = at_least or {}
     if len(problem) >= active().many_buffers and not floors:
@@ -153,7 +154,7 @@ def first_fit_in_order(
 
 
 def best_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline) -> Ints:
-    """Place the buffers one after another, each in the hole that it fills best."""
+    """Place the buffers one after another, each in the tightest hole."""
     layout = Layout(problem)
     work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
     for count, row in enumerate(order):

@@ -1,6 +1,6 @@
-"""Online fit: offsets by an allocator that sees one request at a time, in order of execution.
+"""Online fit: offsets by an allocator that serves one request at a time, in order of execution.
 
-Only buffers live at that moment can be in the way, so that a list of free holes is enough:
+Only buffers live at that step occupy memory, so that a list of free holes is enough:
 O(n × holes).
 """
 
@@ -30,7 +30,7 @@ def first_fit(problem: Problem, deadline: Deadline) -> Ints:
 
 @register("best_fit")
 def best_fit(problem: Problem, deadline: Deadline) -> Ints:
-    """By first step, then size; each into the hole that it fills best."""
+    """By first step, then size; each in the tightest hole."""
     order = np.lexsort((-problem.size, problem.lower))
     if problem.gaps or problem.fixed:
         return best_fit_in_order(problem, order, deadline)
@@ -38,7 +38,7 @@ def best_fit(problem: Problem, deadline: Deadline) -> Ints:
 
 
 def _allocate(problem: Problem, order: Ints, deadline: Deadline, *, tightest: bool) -> Ints:
-    """Serve the requests in order; buffers that have ended by then are free again."""
+    """Serve the requests in order; each buffer is freed when its lifespan ends."""
     lower, upper = problem.lower.tolist(), problem.upper.tolist()
     size, alignment = problem.size.tolist(), problem.alignment.tolist()
     ending = np.argsort(problem.upper, kind="stable").tolist()
@@ -49,8 +49,8 @@ def _allocate(problem: Problem, order: Ints, deadline: Deadline, *, tightest: bo
         if count % _CHECK_EVERY == 0:
             deadline.check(_CHECK_EVERY * _SECONDS_PER_REQUEST)
         while upper[ending[ended]] <= lower[row]:
-            gone = ending[ended]
-            memory.free(offset[gone], offset[gone] + size[gone])
+            freed = ending[ended]
+            memory.free(offset[freed], offset[freed] + size[freed])
             ended += 1
         if size[row]:
             offset[row] = memory.take(size[row], alignment[row], tightest=tightest)
@@ -58,7 +58,7 @@ def _allocate(problem: Problem, order: Ints, deadline: Deadline, *, tightest: bo
 
 
 class _Holes:
-    """Free address ranges, ascending and apart; the last one has no end.
+    """Free address ranges, ascending and disjoint; the last range has no end.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class _Holes:
         self._end = {0: self._ENDLESS}
 
     def take(self, size: int, alignment: int, *, tightest: bool) -> int:
-        """The lowest address with ``size`` free bytes, or the lowest in the tightest hole."""
+        """Take ``size`` bytes at the lowest address of the first or the tightest hole."""
         best, place, room = 0, -1, self._ENDLESS
         for k, begin in enumerate(self._begin):
             start = -(-begin // alignment) * alignment
@@ -95,7 +95,7 @@ class _Holes:
         return place
 
     def free(self, begin: int, end: int) -> None:
-        """Give back a range; it joins the holes beside it."""
+        """Give back a range and join it with adjacent holes."""
         if begin == end:
             return
         k = bisect_left(self._begin, begin)

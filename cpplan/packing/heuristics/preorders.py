@@ -1,7 +1,8 @@
-"""Orders in which a search considers buffers: no single one wins, so there are several.
+"""Orders in which a search considers buffers; there are several, since no single one wins.
 
-A preorder is a word over ``T`` (the most bytes live at one step of the lifespan), ``W`` (the length
-of the lifespan), ``A`` (width × size) and ``S`` (size); each decreasing, the first letter first.
+A preorder is a word of letters, each a key to sort by, decreasing, the first letter first:
+``T`` is the most bytes live at one step of the lifespan, ``W`` (width) its length, ``A`` the area
+width × size, ``S`` the size.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ PREORDERS = ("TWA", "TAW", "WAT", "ATW", "AWT", "WTA", "SWT")
 
 
 def preorder(problem: Problem, word: str) -> Ints:
-    """Rows of the problem in that order; ties by row. O(n log n).
+    """Rows of the problem in the order of a word; ties by row. O(n log n).
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Baselines that a user can name, and a place to add one's own.
+"""Registry of heuristics that users can name and extend.
 
 A heuristic takes a :class:`~cpplan.model.problem.Problem` and a
-:class:`~cpplan.runtime.deadline.Deadline` and
-returns one offset a row, in bytes, shape ``(n,)``. It keeps alignments and fixed offsets and lets
-no two buffers overlap; the caller checks.
+:class:`~cpplan.runtime.deadline.Deadline` and returns the offset of every row, bytes, shape
+``(n,)``. It keeps alignments and fixed offsets, and no two live buffers overlap; the caller checks.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from cpplan.runtime.deadline import Deadline
 
 
 class Heuristic(Protocol):
-    """Anything callable like this is a heuristic."""
+    """Type of a heuristic: any callable with this signature."""
 
     def __call__(self, problem: Problem, deadline: Deadline, /) -> Ints: ...
 
 
 _REGISTRY: Registry[Heuristic] = Registry("a heuristic", "algorithm")
 _PUBLISHED: set[str] = set()
-# What ``solve`` tries, one after another until the bound is met: first what is quick also where
-# there are very many buffers, then what most often ends it.
+# Heuristics that ``solve`` tries one after another until the bound is met: first those that are
+# quick for many buffers too, then those that most often meet the bound.
 _PORTFOLIO = [
     "first_fit",
     "greedy_by_size",
@@ -44,16 +43,16 @@ _PORTFOLIO_OF_MANY = ["segregated_fit", "fullest_first"]
 def register(
     name: str, *, portfolio: bool = False, as_published: bool = False
 ) -> Callable[[Heuristic], Heuristic]:
-    """Make a heuristic known to ``compare`` by a name.
+    """Register a heuristic under a name that ``compare`` and users can give.
 
     Parameters
     ----------
     name
-        By which users ask for it.
+        Name of the heuristic.
     portfolio
-        Whether ``solve`` tries it too.
+        True if ``solve`` tries it too.
     as_published
-        Whether it may break the rules, as what it repeats does.
+        True if its offsets may be invalid, like those of the published planner that it repeats.
 
     Raises
     ------
@@ -84,12 +83,12 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forget a heuristic.
+    """Remove a heuristic from the registry.
 
     Raises
     ------
     InputError
-        If there is none of that name; lists the known ones.
+        If no heuristic has that name; the message lists the known ones.
     """
     _REGISTRY.remove(name)
     _PUBLISHED.discard(name)
@@ -102,7 +101,7 @@ get = _REGISTRY.get
 
 
 def names(*, as_published: bool = True) -> tuple[str, ...]:
-    """All registered names, built-in ones first; on request without those that break rules.
+    """All registered names, built-in ones first; on request without ``as_published`` ones.
 
     Examples
     --------
@@ -114,9 +113,9 @@ def names(*, as_published: bool = True) -> tuple[str, ...]:
 
 
 def portfolio(buffers: int = 0) -> tuple[str, ...]:
-    """Names that ``solve`` tries on a number of buffers, in this order.
+    """Names of the heuristics that ``solve`` tries on a number of buffers, in order.
 
-    Those for many buffers need the loops of ``cpplan.packing.loops.MANY_BUFFERS``.
+    The heuristics for many buffers need the loops ``cpplan.packing.loops.MANY_BUFFERS``.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""A plain allocator for a great many requests: holes in lists by size, each served at once.
+"""Segregated fit: an allocator for a great many requests, with lists of holes by size.
 
-The requests come in order of execution, as in ``first_fit``, but each looks only at a few holes of
-about its size, then at larger ones: constant time, whatever the number of holes. That is what
-allocators of real-time systems do (Masmano et al., "TLSF", 2004). Its plan comes first where there
-are so many buffers that better ones take seconds.
+The requests come in order of execution, as in ``first_fit``. Each looks at a few holes of about its
+size, then at larger ones: constant time, whatever the number of holes, as in allocators of
+real-time systems (Masmano et al., "TLSF", 2004). This plan comes first for a great many buffers,
+where better plans take seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHUNK, _SECONDS_A_REQUEST = 1 << 16, 2e-7
 
 
 class _Memory(NamedTuple):
-    """Blocks, in use or holes, each with its neighbours by address and in the list of its class."""
+    """Blocks in use and holes, each with its neighbours by address and in the list of its class."""
 
     begin: Ints
     end: Ints
@@ -40,9 +40,9 @@ class _Memory(NamedTuple):
 
 @register("segregated_fit")
 def segregated_fit(problem: Problem, deadline: Deadline) -> Ints:
-    """By first step; each into a hole of about its size, gaps or not.
+    """By first step; each in a hole of about its size.
 
-    Above all fixed offsets. O(n log n), for the sorting.
+    Gaps are not used, and all buffers lie above the fixed ones. O(n log n), for sorting.
     """
     if not prepare(loops.MANY_BUFFERS, deadline):
         raise TimeUpError
@@ -72,7 +72,7 @@ def _empty(requests: int, top: int) -> _Memory:
     """Memory without blocks, with room for all blocks that the requests can make."""
     from cpplan.packing.heuristics import segregated_fit_kernel as kernel
 
-    # No two holes are neighbours, and no hole is last.
+    # Holes are never adjacent and never last, so that blocks are at most twice the requests.
     blocks = 2 * requests + 1
     begin, end, before, after, previous, following, spare = (
         np.empty(blocks, np.int64) for _ in range(7)

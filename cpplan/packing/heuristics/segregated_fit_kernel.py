@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from cpplan.runtime.loop_compiler import compiled_loop
 
-# Of a power of two, sizes of holes are told apart by so many bits; see ``hole_class``.
+# Bits of a size after its leading one that tell classes of holes apart; see ``hole_class``.
 _BITS = 3
-# Holes of a class that are looked at before the next class is.
+# Holes of a class to look at before the next class.
 _LOOKS = 8
-# Of ``memory.state``: where nothing lies any more, the block that ends there, requests that have
-# ended, blocks ever there at once, those of them that are to be used again, and how many classes
-# ever had a hole.
+# Fields of ``memory.state``: end of all blocks, the block that ends there, requests that have
+# ended, block numbers given out, block numbers free for reuse, and classes that ever had a hole.
 TOP, LAST, ENDED, MADE, SPARE, CLASSES = range(6)
 
 
 @compiled_loop
 def serve(memory, requests, ending, lower, upper, size, alignment, offset, block):
-    """Serve requests in order; what has ended by then is free again."""
+    """Serve requests in order; each buffer is freed when its lifespan ends."""
     state = memory.state
     for row in requests:
         while upper[ending[state[ENDED]]] <= lower[row]:
-            gone = ending[state[ENDED]]
-            if size[gone] > 0:
-                _free(memory, block[gone])
+            freed = ending[state[ENDED]]
+            if size[freed] > 0:
+                _free(memory, block[freed])
             state[ENDED] += 1
         if size[row] > 0:
             block[row] = _take(memory, size[row], alignment[row])
@@ -34,7 +33,7 @@ def serve(memory, requests, ending, lower, upper, size, alignment, offset, block
 
 @compiled_loop
 def hole_class(size):
-    """Sizes up to 15 have a class each, then every eighth of a power of two has one."""
+    """Class of a size: one for each size up to 15, then one for each eighth of a power of two."""
     shift = 0
     while size >> shift >= 2 << _BITS:
         shift += 1
@@ -43,7 +42,7 @@ def hole_class(size):
 
 @compiled_loop
 def _take(memory, size, alignment):
-    """A block of this size: from the first class with a hole that fits, else at the top."""
+    """Take a block of this size from the first class with a hole that fits, else at the top."""
     for kind in range(hole_class(size), memory.state[CLASSES]):
         hole = memory.first[kind]
         for _ in range(_LOOKS):
@@ -62,7 +61,7 @@ def _take(memory, size, alignment):
 
 @compiled_loop
 def _cut(memory, hole, begin, end):
-    """Take ``[begin, end)`` out of a hole; the rest on either side is a hole again."""
+    """Take ``[begin, end)`` out of a hole; the rest on either side becomes a hole."""
     _unlist(memory, hole)
     for low, high in ((memory.begin[hole], begin), (end, memory.end[hole])):
         if low < high:
@@ -83,7 +82,7 @@ def _cut(memory, hole, begin, end):
 
 @compiled_loop
 def _free(memory, block):
-    """Give back a block; it joins the holes beside it, or the room above the top."""
+    """Free a block: join it with adjacent holes, or lower the top if it is last."""
     state = memory.state
     before, after = memory.before[block], memory.after[block]
     if after >= 0 and memory.is_hole[after]:
@@ -103,7 +102,7 @@ def _free(memory, block):
 
 @compiled_loop
 def _append(memory, end):
-    """A block from the top to ``end``, which is the top then."""
+    """Add a block from the top to ``end``, which becomes the top."""
     state = memory.state
     block = _new(memory, state[TOP], end)
     memory.before[block], memory.after[block] = state[LAST], -1
@@ -115,7 +114,7 @@ def _append(memory, end):
 
 @compiled_loop
 def _new(memory, begin, end):
-    """A block that is not in use, between two addresses; without neighbours yet."""
+    """Make a block between two addresses, without neighbours yet."""
     state = memory.state
     if state[SPARE] > 0:
         state[SPARE] -= 1
@@ -130,7 +129,7 @@ def _new(memory, begin, end):
 
 @compiled_loop
 def _remove(memory, block):
-    """Take a block out of the row of neighbours; its number is to be used again."""
+    """Take a block out of the list by address, and free its number for reuse."""
     state, before, after = memory.state, memory.before[block], memory.after[block]
     if before >= 0:
         memory.after[before] = after
@@ -144,7 +143,7 @@ def _remove(memory, block):
 
 @compiled_loop
 def _list(memory, hole):
-    """Make a block a hole: the first of its class."""
+    """Make a block a hole and put it first in the list of its class."""
     kind = hole_class(memory.end[hole] - memory.begin[hole])
     old = memory.first[kind]
     memory.following[hole], memory.previous[hole] = old, -1

@@ -1,13 +1,13 @@
-"""Size classes: slots of one size each, handed from buffer to buffer; nothing is compiled.
+"""Size classes: buffers of similar size share slots of equal size; needs no compiled loops.
 
-Buffers of about one size share slots as large as the largest of them, and there are as many slots
-as are ever needed at once. The slot that was given back first is the next to be taken, so that the
-``k``-th buffer to start follows the ``(k - slots)``-th to end: no step has to be simulated, whole
-columns are sorted and looked up. Allocators call this segregated storage (Wilson et al., "Dynamic
-storage allocation: a survey and critical review", 1995).
+A slot is as large as the largest buffer of its class, and a class has one slot for each of the most
+buffers live at once. The slot freed first is taken first, so that the ``k``-th buffer to start
+follows the ``(k - slots)``-th to end. No simulation is needed: whole columns are sorted and looked
+up. Allocators call this segregated storage (Wilson et al., "Dynamic storage allocation: a survey
+and critical review", 1995).
 
-The arena holds the most of every class, though not all are reached at one step: a few times the
-live bytes, in about a microsecond a buffer.
+Classes may be fullest at different steps, so that the arena is a few times the live bytes. It takes
+about a microsecond a buffer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SECONDS_A_BUFFER = 1e-6
 
 @register("size_classes")
 def size_classes(problem: Problem, deadline: Deadline) -> Ints:
-    """Slots for classes of size, in the division that needs the fewest bytes; gaps or not.
+    """Slots for classes of size, in the division that needs the fewest bytes.
 
-    Above all fixed offsets. O(n log n), for the sorting.
+    Gaps are not used, and all buffers lie above the fixed ones. O(n log n), for sorting.
     """
     offset, asks = np.zeros(len(problem), np.int64), problem.size > 0
     for row, at in problem.fixed.items():
@@ -41,7 +41,7 @@ def size_classes(problem: Problem, deadline: Deadline) -> Ints:
     if not len(rows):
         return offset
     size, alignment = problem.size[rows], problem.alignment[rows]
-    # A step's ends come before its starts: what ended has given back its slot.
+    # Ends come before starts of the same step, so that slots are freed before they are taken.
     events = np.concatenate([2 * problem.upper[rows], 2 * problem.lower[rows] + 1])
     by_time = np.argsort(events, kind="stable")
     step, doublings = np.searchsorted(distinct(alignment), alignment), np.log2(size)
@@ -50,7 +50,7 @@ def size_classes(problem: Problem, deadline: Deadline) -> Ints:
         if best is not None and deadline.remaining() < _SECONDS_A_BUFFER * len(rows):
             break
         deadline.check(_SECONDS_A_BUFFER * len(rows))
-        # A class has one alignment.
+        # All buffers of a class have the same alignment.
         number = step * int(classes * _DOUBLINGS + 1) + (classes * doublings).astype(np.int64)
         found = _divide(size, alignment, np.searchsorted(distinct(number), number), by_time)
         if best is None or found.bytes < best.bytes:
@@ -61,7 +61,7 @@ def size_classes(problem: Problem, deadline: Deadline) -> Ints:
 
 
 class _Division(NamedTuple):
-    """Each buffer's class; each class's slots, their size, and the alignment of all in it.
+    """Class of each buffer; number, size and alignment of the slots of each class.
 
     ``by_start`` and ``by_end`` list the buffers class by class.
     """
@@ -80,7 +80,7 @@ class _Division(NamedTuple):
 
 def _divide(size: Ints, alignment: Ints, number: Ints, by_time: Ints) -> _Division:
     count = len(size)
-    # Short numbers are sorted by counting.
+    # Numpy sorts 16-bit integers in linear time.
     events = by_time[np.argsort(number.astype(np.uint16)[by_time % count], kind="stable")]
     starts = events >= count
     members = np.bincount(number)
@@ -94,12 +94,12 @@ def _divide(size: Ints, alignment: Ints, number: Ints, by_time: Ints) -> _Divisi
 
 
 def _place(division: _Division, bottom: int) -> Ints:
-    """Offsets: the classes on top of one another, and in each its slots."""
+    """Offsets of the buffers: classes are stacked, and slots within each class."""
     number, slots, room, step, by_start, by_end = division
     turn = np.arange(len(number))
     slot = turn - np.searchsorted(number[by_start], number[by_start])
     needed = slots[number[by_start]]
-    # From each buffer to the one that had its slot before, and so on to the first that had it.
+    # Follow each buffer to the former owner of its slot, and on to the slot's first owner.
     before, slot_of = np.empty(len(number), np.int64), np.empty(len(number), np.int64)
     before[by_start] = np.where(slot < needed, by_start, by_end[turn - needed])
     slot_of[by_start] = slot

@@ -1,8 +1,8 @@
-"""Lowest offset first, prepared for being followed many times, with tens of thousands of buffers.
+"""Lowest offset first for tens of thousands of buffers, prepared for many orders.
 
-The tree of lifespans that :mod:`cpplan.packing.heuristics.skyline_kernel` searches depends on the
-problem
-only: built once, it serves every order. About a microsecond a buffer, whatever the conflicts.
+:mod:`cpplan.packing.heuristics.skyline_kernel` searches a tree of lifespans. The tree depends only
+on the problem: it is built once and serves every order. Placing takes about a microsecond a buffer,
+whatever the number of conflicts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _SLICE = 1 << 16
 
 
 class Skyline:
-    """Places all buffers of one problem, in as many orders as one likes.
+    """Places all buffers of one problem, in any number of orders.
 
     Parameters
     ----------
     problem
-        Best a reduced one: memory and time grow with its steps. See :meth:`applies_to`.
+        Preferably reduced, since memory and time grow with its steps. See :meth:`applies_to`.
     deadline
-        May end the preparation with ``TimeUpError``.
+        Ends the preparation with ``TimeUpError``.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Skyline:
         self._leaf_row, self._box = lifespan_tree(self._lower, self._upper, deadline)
         sections = int(self._upper.max(initial=1))
         waiting = np.empty(2 * len(self._leaf_row), np.int64)
-        # Two entries a level of the tree are enough.
+        # A depth-first search of the tree holds at most two entries a level.
         stack = np.empty(2 * len(self._leaf_row).bit_length() + 2, np.int64)
         self._scratch = waiting, np.empty((5, sections), np.int64), stack
 
@@ -53,11 +53,11 @@ class Skyline:
     def place(
         self, ranked: Ints, limit: int | None = None, deadline: Deadline | None = None
     ) -> Ints | None:
-        """Always place the buffer that can lie lowest, the first ``ranked`` of equals.
+        """Place repeatedly the buffer that can lie lowest; ties by ``ranked``.
 
-        ``None`` as soon as one would end above ``limit``. Where alignments differ, what can lie
-        lowest is decided before offsets are rounded up. O(n log n) where lifespans nest well.
-        Raises ``TimeUpError`` where a deadline ends before.
+        Returns ``None`` as soon as a buffer would end above ``limit``. The lowest buffer is chosen
+        before offsets are rounded up to alignments. O(n log n) if lifespans nest well. Raises
+        ``TimeUpError`` if the deadline passes first.
         """
         from cpplan.packing.heuristics.skyline_kernel import place_on_skyline, start_on_skyline
 
@@ -88,12 +88,12 @@ class Skyline:
 
 
 def lifespan_tree(lower: Ints, upper: Ints, deadline: Deadline | None = None) -> tuple[Ints, Ints]:
-    """A balanced k-d tree over lifespans, halved by lower and by upper in turns. O(n log² n).
+    """A balanced k-d tree over lifespans, halved by lower and by upper in turn. O(n log² n).
 
     Returns
     -------
     row
-        The buffer of every leaf, -1 for none, shape ``(leaves,)``, a power of two.
+        Buffer of every leaf, -1 for none, shape ``(leaves,)``; ``leaves`` is a power of two.
     box
         Least lower, most lower, least upper, most upper below each node, shape ``(4, 2 * leaves)``;
         node ``k`` has the children ``2k`` and ``2k + 1``, the root is 1, the leaves are last.
@@ -107,7 +107,7 @@ def lifespan_tree(lower: Ints, upper: Ints, deadline: Deadline | None = None) ->
     leaves = 1 << max(0, len(lower) - 1).bit_length()
     row = np.full(leaves, -1, np.int64)
     row[: len(lower)] = np.arange(len(lower))
-    # What is no buffer sorts last, so that it never lies between two.
+    # Empty leaves sort last, so that they never lie between buffers.
     columns = [np.append(column, _UNLIMITED) for column in (lower, upper)]
     width, level = leaves, 0
     while width > 1:

@@ -1,10 +1,10 @@
 """Compiled lowest-offset-first over a skyline, for :mod:`cpplan.packing.heuristics.skyline`.
 
 Offsets never decrease, so that only the highest end of the placed buffers over each section counts:
-the skyline. Only a buffer whose lifespan lies within its lowest stretch, the valley, can lie as low
-as the valley; if there is none, the valley is filled up to its lower neighbour. So there are at
-most as many looks as buffers and stretches, each a search in a k-d tree over lifespans that keeps,
-for every node, the first rank of the buffers still waiting below it.
+the skyline. Its lowest stretch is the valley. A buffer can lie as low as the valley only if its
+lifespan lies within that stretch. If no such buffer waits, the valley is filled up to its lower
+neighbour. So the number of looks is at most that of buffers and stretches. Each look is a search in
+a k-d tree over lifespans; every node keeps the first rank of the buffers that wait below it.
 """
 
 # The compiler gives these functions their types.
@@ -17,18 +17,18 @@ import numpy as np
 from cpplan.runtime.loop_compiler import compiled_loop
 
 _NONE = np.iinfo(np.int64).max
-# Of the state: stretches, the peak so far, and buffers left to place.
+# Fields of the state: stretches, the peak so far, and buffers left to place.
 _COUNT, _PEAK, _LEFT = 0, 1, 2
 
 
 @compiled_loop
 def start_on_skyline(rank, leaf_row, first, skyline, state):
-    """Nothing is placed yet: one stretch over all sections, at height zero.
+    """Reset the skyline to one stretch over all sections, at height zero.
 
     Parameters
     ----------
     rank
-        Distinct, shape ``(n,)``.
+        Distinct ranks of the buffers, shape ``(n,)``.
     leaf_row
         See :func:`cpplan.packing.heuristics.skyline.lifespan_tree`.
     first, skyline, state
@@ -48,14 +48,14 @@ def start_on_skyline(rank, leaf_row, first, skyline, state):
 def place_on_skyline(
     leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, stack, state, looks
 ):
-    """Place buffers in ``looks`` looks at the lowest valley; return if all are placed.
+    """Place buffers in at most ``looks`` looks at the valley; true if the run has ended.
 
-    The next buffer is the one that can lie lowest (before it is aligned), of equals the one of the
-    lowest rank. The peak so far is ``state[1]``; -1 as soon as a buffer would end above ``limit``.
+    The next buffer is the one that can lie lowest before it is aligned; ties by rank. The peak so
+    far is ``state[1]``; it is -1 if a buffer would end above ``limit``, which ends the run too.
     """
     height, end, before, heap, where = skyline
     leaves, sections = len(leaf_row), len(height)
-    # The heap has every stretch once, by its first section; ``where`` finds it again.
+    # The heap holds the first section of every stretch; ``where`` has its place in the heap.
     count, peak, left = state
     while left > 0 and looks > 0:
         looks -= 1
@@ -63,7 +63,7 @@ def place_on_skyline(
         stop, floor = end[start], height[start]
         leaf = _first_within(first, box, start, stop, stack)
         if leaf < 0:
-            # Nothing waiting fits into the valley: it is lost up to the lower neighbour.
+            # No waiting buffer fits into the valley: fill it up to the lower neighbour.
             previous, following = before[start], stop
             level = _NONE
             if previous >= 0:
@@ -125,7 +125,7 @@ def _first_within(first, box, start, stop, stack):
             best, found = first[node], node
         elif node < leaves:
             one, other = 2 * node, 2 * node + 1
-            # The likelier one is looked at first.
+            # The child with the lower rank is searched first.
             if first[one] < first[other]:
                 one, other = other, one
             stack[depth + 1], stack[depth + 2] = one, other
@@ -139,7 +139,7 @@ def _first_within(first, box, start, stop, stack):
 
 @compiled_loop
 def _split(start, at, level, height, end, before, heap, where, count):
-    """Cut the stretch from ``start`` at section ``at``; the count of stretches."""
+    """Cut the stretch from ``start`` at section ``at``; returns the number of stretches."""
     height[at], end[at], before[at] = level, end[start], start
     if end[at] < len(height):
         before[end[at]] = at
@@ -151,7 +151,7 @@ def _split(start, at, level, height, end, before, heap, where, count):
 
 @compiled_loop
 def _absorb(start, following, height, end, before, heap, where, count):
-    """Make one of two neighbouring stretches; the count of stretches."""
+    """Merge two neighbouring stretches; returns the number of stretches."""
     end[start] = end[following]
     if end[start] < len(height):
         before[end[start]] = start
@@ -166,7 +166,7 @@ def _absorb(start, following, height, end, before, heap, where, count):
 
 @compiled_loop
 def _settle(heap, where, height, at, count):
-    """Restore the heap's order, where only the entry ``at`` is out of it."""
+    """Restore the order of the heap if only entry ``at`` is out of place."""
     entry = heap[at]
     key = height[entry]
     while at > 0 and key < height[heap[(at - 1) // 2]]:

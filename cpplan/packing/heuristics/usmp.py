@@ -1,20 +1,20 @@
-"""TVM's Unified Static Memory Planner as it was published, its defects included.
+"""TVM's Unified Static Memory Planner as it was published, including its defects.
 
 ``greedy_by_size``, ``greedy_by_conflicts`` and, in ``usmp_climb``, ``hill_climb`` (TVM RFC 0009;
-apache/tvm, ``src/tir/usmp/algo``), for comparing with. They work on conflict lists as listed, which
-may be one-directional, and what they answer may be wrong:
+apache/tvm, ``src/tir/usmp/algo``) are here for comparison. They read conflict lists literally, even
+if a conflict is listed in one direction only. Their results may be wrong:
 
-* a conflict that is listed one way only is missed where the other buffer comes first;
-* the next free address is rounded up to the alignment of the buffer below, not of the one above;
-* room between two conflicting buffers is not looked for, so that what fits is reported not to (the
-  greedy ones look above every conflict; hill climbing fills gaps, but gives a pool up as soon as
-  there is no room above one conflict);
-* in the greedy ones a pool that was given up for one conflict comes back with the next, at an
-  address that is free of the next one only;
-* hill climbing hands back the layout it accepted last, which may be worse than the best it saw.
+* A conflict listed by one buffer only is missed if the other buffer is placed later.
+* The next free address is rounded up to the alignment of the buffer below, not of the one above.
+* Room between two conflicting buffers is missed, so that a problem that fits is reported not to:
+  the greedy algorithms place a buffer above all its conflicts; hill climbing fills gaps, but gives
+  up a pool as soon as there is no room above one conflict.
+* In the greedy algorithms a pool given up for one conflict is used again after the next conflict,
+  at an address that is free of only the latter.
+* Hill climbing returns the layout it accepted last, which may be worse than the best it saw.
 
-The variants to plan with are ``cpplan.heuristics``' ``greedy_by_size``, ``greedy_by_conflicts`` and
-``hill_climb``, on several pools by ``run_in_pools``.
+For planning, use ``greedy_by_size``, ``greedy_by_conflicts`` and ``hill_climb`` of
+``cpplan.heuristics``, on several pools by ``run_in_pools``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cpplan.packing.heuristics.conflicts import from_conflicts
 
 @dataclass(frozen=True, slots=True)
 class UsmpBuffer:
-    """USMP's ``BufferInfo``: bytes, the pools it may go to, and the buffers it names as conflicts.
+    """USMP's ``BufferInfo``: size, candidate pools, and conflicting buffers.
 
     ``pools`` is in order of preference, ``conflicts`` as listed, ``alignment`` in bytes.
     """
@@ -67,7 +67,7 @@ class UsmpProblem:
     Raises
     ------
     InputError
-        If two buffers bear one name, or one names an unknown pool or buffer.
+        If two buffers have the same name, or a buffer names an unknown pool or buffer.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class UsmpProblem:
     def __post_init__(self) -> None:
         names = {buffer.name for buffer in self.buffers}
         if len(names) < len(self.buffers):
-            raise InputError("two buffers bear one name")
+            raise InputError("two buffers have the same name")
         known = {pool.name for pool in self.pools}
         for buffer in self.buffers:
             for what, listed, right in (
@@ -96,11 +96,11 @@ class UsmpProblem:
                     raise InputError(f"buffer {buffer.name!r}: unknown {what} {wrong!r}")
 
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """The conflict lists as given; ``one_way_conflicts`` finds their faults."""
+        """The conflict lists as given; ``one_way_conflicts`` finds conflicts listed one way."""
         return {buffer.name: buffer.conflicts for buffer in self.buffers}
 
     def to_problem(self, name: str = "usmp") -> Problem:
-        """The problem as it is meant: every conflict counts in both directions."""
+        """The packing problem; every conflict counts in both directions."""
         return from_conflicts(
             {buffer.name: buffer.size for buffer in self.buffers},
             [(buffer.name, other) for buffer in self.buffers for other in buffer.conflicts],
@@ -112,7 +112,7 @@ class UsmpProblem:
 
 
 def pool_totals(problem: UsmpProblem, allocations: Allocations) -> dict[str, int]:
-    """Bytes used of every pool that holds something."""
+    """Bytes used of every pool that holds a buffer."""
     totals: dict[str, int] = {}
     for buffer in problem.buffers:
         if buffer.name in allocations:
@@ -127,7 +127,7 @@ def usmp_greedy_by_size(problem: UsmpProblem) -> Allocations:
     Raises
     ------
     InfeasibleError
-        If it finds no place for a buffer; it is named.
+        If no place is found for a buffer; the message names it.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def usmp_greedy_by_conflicts(problem: UsmpProblem) -> Allocations:
     Raises
     ------
     InfeasibleError
-        If it finds no place for a buffer; it is named.
+        If no place is found for a buffer; the message names it.
     """
     by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
     return _place_above(problem, sorted(by_name, key=lambda b: (-len(b.conflicts), -b.size)))

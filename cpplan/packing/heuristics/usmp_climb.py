@@ -1,4 +1,4 @@
-"""Hill climbing of TVM's Unified Static Memory Planner as it was published, its defects included.
+"""Hill climbing of TVM's Unified Static Memory Planner as it was published, with its defects.
 
 The defects are listed in ``cpplan.packing.heuristics.usmp``.
 """
@@ -29,10 +29,10 @@ def usmp_hill_climb(
     seed: int = 0,
     deadline: Deadline | None = None,
 ) -> Allocations:
-    """From the order by size, up to 500 attempts to swap two buffers that lie near the peak.
+    """Start by size; up to 500 attempts to swap two buffers that lie near the peak.
 
     Ends at ``memory_pressure`` bytes, all pools together, or with ``TimeUpError``. TVM draws from
-    the C library's ``rand_r``; here the generator is Python's, so that attempts differ in detail.
+    the C library's ``rand_r``, this function from Python's generator: attempts differ in detail.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class _HillClimb:
         return accepted
 
     def _accepts(self, total: int, best: int, attempt: int) -> bool:
-        """A smaller total always, a larger one with a probability that falls with the attempts."""
+        """True for a smaller total; for a larger one, with decreasing probability."""
         worse = 50 * (total - best) // max(1, total) // attempt
         return total < best or self.random.randrange(100) < worse
 
@@ -88,7 +88,7 @@ class _HillClimb:
         self.order[one], self.order[other] = self.order[other], self.order[one]
 
     def _place(self) -> Allocations:
-        """Each buffer in the lowest gap between the conflicts listed that are already placed."""
+        """Place each buffer in the lowest gap between the placed conflicts that it lists."""
         placed: Allocations = {}
         for buffer in self.order:
             free = {name: 0 for name in buffer.pools if fits(self.pools[name], 0, buffer.size)}
@@ -108,9 +108,11 @@ class _HillClimb:
         return placed
 
     def _next_swap(self, current: Allocations) -> tuple[int, int] | None:
-        """Places in the order of two buffers near one at a pool's peak that come before it.
+        """Positions in the order of two buffers to swap; ``None`` if there are no two.
 
-        TVM draws the second until it differs from the first, for ever where none does.
+        Both conflict with a buffer at the peak of a pool, directly or through a third one, and
+        come before it in the order. TVM draws the second until it differs from the first, and
+        never ends if it cannot differ.
         """
         at = {buffer.name: k for k, buffer in enumerate(self.order)}
         totals = pool_totals(self.problem, current)

@@ -212,5 +212,5 @@ def test_bad_lists_are_named():
         UsmpProblem((UsmpBuffer("a", 4, ("z",)),), pools)
     with pytest.raises(InputError, match="buffer 'a': unknown pool 'sram'"):
         UsmpProblem((UsmpBuffer("a", 4, (), ("sram",)),), pools)
-    with pytest.raises(InputError, match="two buffers bear one name"):
+    with pytest.raises(InputError, match="two buffers have the same name"):
         UsmpProblem((UsmpBuffer("a", 4), UsmpBuffer("a", 4)), pools)
