@@ -1,4 +1,4 @@
-"""Compiled part of the canonical search: which decision is next; see ``canonical_search``."""
+"""Compiled part of the canonical search: the choice of decisions; see ``canonical_search``."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -23,7 +23,7 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 @compiled_loop
 def _select(board, search, begin, end, ranked):
-    """The lowest unplaced buffer between two sections, the first ranked of equals; or -1."""
+    """The unplaced buffer with the lowest floor between two sections, ties by rank; or -1."""
     best, lowest = -1, FAR
     for row in ranked:
         if (
@@ -38,9 +38,9 @@ def _select(board, search, begin, end, ranked):
 
 @compiled_loop
 def _back(board, search):
-    """Take back the decisions down to the last to blame, and decide it the other way.
+    """Undo decisions back to the last one in the conflict, and reverse it.
 
-    False if no decision is to blame.
+    Returns false if no decision is in the conflict.
     """
     counter = search.counter
     while True:
@@ -79,7 +79,7 @@ def explore(board, search, ranked, nodes, margin):
     if counter[NODES] == 0 and not may_fit(board, search):
         return EXHAUSTED
     while True:
-        # The component decided last, as long as it lasts; then what it was split from.
+        # Finish the component of the last decision first; then the one it was split from.
         level, row = counter[LEVELS], -1
         while row < 0:
             level -= 1

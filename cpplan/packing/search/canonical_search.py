@@ -1,22 +1,23 @@
 """Exact search in canonical order: every buffer as low as it can lie, from the lowest offset up.
 
-If a packing fits, so does one in which no buffer can be moved to a lower offset. It is found by
-taking, again and again, a buffer that no other unplaced one can lie below (the one with the lowest
-floor), and deciding: it lies at its floor, or it does not. If not, one that is not placed yet must
-take part of that place, and the buffer lies above that one. Each such packing is reached once.
-(Moffitt's MiniMalloc, ASPLOS 2023, searches these packings; the second half of the decision is the
-postponing of Le Pape's "set times" for schedules, with its dominance made local.)
+If any packing fits, then so does a packing in which no buffer can move to a lower offset. The
+search takes repeatedly the unplaced buffer with the lowest floor, and decides: the buffer lies at
+its floor, or it does not. If it does not, then another unplaced buffer must occupy part of that
+place, and the first one lies above it. Each such packing is reached once. MiniMalloc (Moffitt,
+ASPLOS 2023) searches these packings too; the second branch is the postponing of Le Pape's "set
+times" for schedules, with a local dominance rule.
 
-What keeps the tree small:
+Pruning:
 
-* a section fails once its lowest floor and what is left to place there exceed the limit;
-* every floor carries the set of placements that raised it. What fails goes back to the last
-  placement to blame, and not to the last one made (conflict-directed backjumping, Prosser 1993);
-* where no unplaced buffer is live across a boundary, the sides are filled one after the other;
-* of equal buffers, the earlier row lies lower.
+* A section fails if its lowest floor plus the bytes left to place there exceed the limit.
+* Every floor has a conflict set: the placements that raised it. A failure goes back to the last
+  placement in its conflict set, not to the last one made (conflict-directed backjumping, Prosser
+  1993).
+* If no unplaced buffer is live across a boundary, the two sides are filled one after the other.
+* Among equal buffers, the earlier row lies lower.
 
-Running time varies widely over the orders that break ties, so that many take turns: words over
-total, width, area and size, then perturbed ones, each round with twice the nodes.
+Running time varies widely with the order that breaks ties. So many orders take turns: words over
+total, width, area and size, then perturbed words, each round with twice the nodes.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ _WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if canonical orders lose no packing: no fixed offsets, no windows, and not too large.
+    """True if canonical orders lose no packing and the problem is small enough.
 
-    A buffer that holds only its upper bytes at some step can lie above another buffer there, and
-    below it at another step.
+    Buffers must have no fixed offsets, and gaps must cover whole buffers: a buffer that holds only
+    its upper bytes at some step can lie above another buffer there, and below it at another step.
 
     Examples
     --------
@@ -82,17 +83,17 @@ class _Attempt:
 
 
 class CanonicalSearch(Rounds[_Attempt]):
-    """A search that can be continued: it keeps the trees it is in the middle of.
+    """The canonical search; it keeps unfinished trees, so that it can be continued.
 
-    Only the first ones where they are large: at 5,000 buffers, one takes over 100 MB. The others
-    start afresh, with twice the nodes each time.
+    If trees are large, only the first ones are kept: with 5,000 buffers a tree takes over 100 MB.
+    The others start again, with twice the nodes each time.
 
     Parameters
     ----------
     problem
         A reduced part to which the search applies.
     seed
-        Of the perturbed orders.
+        Seed of the perturbed orders.
 
     Examples
     --------
@@ -138,9 +139,9 @@ class CanonicalSearch(Rounds[_Attempt]):
         return attempt.search.floor
 
     def _in_turns(self) -> Iterator[_Attempt]:
-        """Every order for every limit, in rounds of twice the nodes.
+        """Attempts with every order at every limit, in rounds of twice the nodes.
 
-        A tree once begun is continued; perturbed orders start afresh.
+        Kept trees are continued; perturbed orders start new trees.
         """
         tuning = active()
         nodes = tuning.canonical_first_nodes

@@ -1,8 +1,8 @@
-"""The arrays that the canonical search works on.
+"""Arrays of the canonical search.
 
-``Board`` is the problem: buffers, the sections each is live in, and who is live together, as flat
-arrays. ``Search`` is where the search stands: what is placed, the lowest offset every other buffer
-can still have and which placements are why, and a trail by which all is taken back.
+``Board`` is the problem: buffers, their sections, and their neighbours (buffers live together), as
+flat arrays. ``Search`` is the state: the placed buffers, the floor of every other buffer with the
+placements that raised it, and a trail to undo changes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cpplan.model.problem import Ints, Problem
 
 # Entries of ``Search.counter``.
 LEVELS, TRAIL, NODES = 0, 1, 2
-# Room for so many changes a buffer at first; it grows where that is too little.
+# Changes a buffer that the trail has room for at first; it grows when it is full.
 _CHANGES_A_BUFFER = 50
 
 
 class Board(NamedTuple):
-    """Data of a search that do not change, in address units: members and neighbours as rows.
+    """Constant data of a search, in address units; members and neighbours are rows.
 
-    ``highest`` is the highest offset a buffer may have, ``limit[0]`` the end of the arena.
+    ``highest`` is the highest offset of each buffer, ``limit[0]`` the end of the arena.
     """
 
     lower: Ints
@@ -43,8 +43,8 @@ class Board(NamedTuple):
 class Search(NamedTuple):
     """State of the search. ``floor[b] >= rest[b]``, the top of the buffers placed below ``b``.
 
-    The first ``waiting[s]`` members of a section are those not placed. ``slot`` is where the member
-    of an entry of ``Board.sections`` is, and ``entry`` the reverse.
+    The first ``waiting[s]`` members of a section are unplaced. ``slot`` maps an entry of
+    ``Board.sections`` to its place in ``members``, and ``entry`` is the inverse.
     """
 
     placed: NDArray[np.bool_]
@@ -75,7 +75,7 @@ class Search(NamedTuple):
 
 
 def make_board(problem: Problem, unit: int) -> Board:
-    """The problem in address units, without a limit yet. O(n²), with gaps × sections."""
+    """The board in address units, without a limit yet. O(n²), with gaps O(n² × sections)."""
     count, origin = len(problem), int(problem.lower.min())
     lower, upper = problem.lower - origin, problem.upper - origin
     live = np.zeros((count, int(upper.max())), bool)
@@ -102,7 +102,7 @@ def make_board(problem: Problem, unit: int) -> Board:
 
 
 def start(board: Board) -> Search:
-    """Nothing is placed; of twins, the later lie above the earlier."""
+    """State without placed buffers; later twins have floors above earlier ones."""
     count, sections = len(board.size), len(board.first_member) - 1
     floor = np.zeros(count, np.int64)
     for row in np.flatnonzero(board.twin >= 0):
@@ -174,7 +174,7 @@ def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32]]:
 
 
 def _later_twins(problem: Problem) -> Ints:
-    """For every row the next one alike in every respect, or -1."""
+    """The next equal buffer of every row, or -1."""
     twin = np.full(len(problem), -1, np.int64)
     latest: dict[tuple[object, ...], int] = {}
     columns = (problem.lower, problem.upper, problem.size, problem.alignment)

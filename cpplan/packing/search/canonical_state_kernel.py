@@ -1,4 +1,4 @@
-"""Compiled state of the canonical search: placing, postponing, propagation, and taking back."""
+"""Compiled state changes of the canonical search: place, postpone, propagate, undo."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -71,7 +71,7 @@ def undo(board, search, mark):
             for k in range(board.first_section[item], board.first_section[item + 1]):
                 section = board.sections[k]
                 search.total[section] += board.size[item]
-                # What was placed last is next to those waiting.
+                # The member placed last stands right after the waiting ones.
                 search.waiting[section] += 1
             for boundary in range(board.lower[item] + 1, board.upper[item]):
                 search.crossing[boundary] += 1
@@ -80,7 +80,7 @@ def undo(board, search, mark):
 
 @compiled_loop
 def _raise(board, search, row, floor, rest, count):
-    """Raise a buffer's floor, and its later twins' with it; how many are marked as raised."""
+    """Raise the floors of a buffer and its later twins; returns the number of raised buffers."""
     while True:
         _record(search, _FLOOR, row, search.floor[row], search.rest[row])
         search.floor[row], search.rest[row] = floor, rest
@@ -100,7 +100,7 @@ def _raise(board, search, row, floor, rest, count):
 
 @compiled_loop
 def _look_for_lowest(board, search, section):
-    """Find the lowest floor in a section again: it is no lower than before."""
+    """Update the lowest floor of a section; it never decreases."""
     least = search.lowest[section]
     lowest, witness = FAR, -1
     first = board.first_member[section]
@@ -116,7 +116,7 @@ def _look_for_lowest(board, search, section):
 
 @compiled_loop
 def _blame_section(board, search, section):
-    """A section fails because of what raised the buffers still to be placed there."""
+    """Set the conflict to the placements that raised the waiting buffers of a section."""
     clear_levels(search.conflict)
     first = board.first_member[section]
     for k in range(first, first + search.waiting[section]):
@@ -160,7 +160,7 @@ def _swap(search, entry, slot):
 
 @compiled_loop
 def place(board, search, row):
-    """Place a buffer at its floor; whether the rest can still fit."""
+    """Place a buffer at its floor; returns true if the other buffers may still fit."""
     search.placed[row] = True
     _record(search, _PLACED, row, _NOTHING, _NOTHING)
     for k in range(board.first_section[row], board.first_section[row + 1]):
@@ -191,11 +191,11 @@ def place(board, search, row):
 
 @compiled_loop
 def postpone(board, search, row):
-    """Raise a buffer above what may lie in its place; whether that is possible.
+    """Decide that a buffer does not lie at its floor; returns true if it may still fit.
 
-    If it does not lie where it could now, something not yet placed must take a part of that place,
-    and the buffer lie above it; otherwise it could be moved down, which need not be tried.
-    ``Search.why`` says why it does not lie there.
+    Some unplaced buffer must then occupy part of that place, and the floor rises above the lowest
+    such buffer. Otherwise the buffer could move down, and another branch covers that packing.
+    ``Search.why`` has the reasons for the decision.
     """
     top, above = search.rest[row] + board.size[row], FAR
     for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
@@ -222,7 +222,7 @@ def postpone(board, search, row):
 
 @compiled_loop
 def may_fit(board, search):
-    """True if every section can hold its buffers before anything is placed; see :func:`_fits`."""
+    """True if no section is too full before any buffer is placed; see :func:`_fits`."""
     for row in range(len(search.floor)):
         if search.floor[row] > board.highest[row]:
             return False

@@ -1,12 +1,12 @@
 """Packing by CP-SAT: many short runs under different search orders.
 
-A single run is silent for minutes under one preorder and done in a tenth of a second under another,
-and nothing tells beforehand which (see ``formulations.packing``). So a round gives each combination
-of preorder and limit the same amount of work. A limit is a peak to fit into: the target (a solution
-there is the end), halfway, or anything better than the best known. A solution lowers the limit,
-an infeasible limit raises the floor.
+A run may take minutes under one preorder and a tenth of a second under another, and it is not known
+beforehand which is quick (see ``formulations.packing``). So a round gives each combination of
+preorder and limit the same amount of work. The limits are the target, where a solution ends the
+search, a peak halfway, and the peak just below the best one. A solution lowers the best peak, and
+an infeasible limit raises the bound.
 
-Work is measured in CP-SAT's deterministic time: with one worker the clock only ends the run.
+Work is measured in CP-SAT's deterministic time; with one worker, the clock can only end the round.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run_round(
     report: Callable[[Outcome], object] = lambda outcome: None,
     exchange: Callable[[Outcome], Outcome] | None = None,
 ) -> Outcome:
-    """One round: ends early once the peak is good enough or proved smallest, or time is up.
+    """Run one round; it ends early if the peak is good enough or proved smallest, or time is up.
 
     Parameters
     ----------
@@ -60,22 +60,22 @@ def run_round(
     state
         A packing and a proved bound to start from.
     budget
-        When its deadline passes, the best so far is returned. Its workers are the CP-SAT runs at a
-        time, one thread each; its seed is for CP-SAT's own random choices.
+        When its deadline passes, the best outcome so far is returned. Its workers are the number of
+        concurrent CP-SAT runs, one thread each; its seed is CP-SAT's.
     work
         Units of CP-SAT's deterministic time for each run.
     target
-        A peak that is good enough, bytes.
+        Peak that is good enough, bytes.
     limit
-        A peak above this is of no use: give up once the bound exceeds it.
+        Peak that must not be exceeded, bytes: the round ends once the bound is above it.
     report
-        Called at every improvement of either side.
+        Called at every improvement of peak or bound.
     exchange
-        Asked now and then for what others have found meanwhile; told what is known here.
+        Called regularly with the outcome of this round; returns the best of it and other searches'.
     """
     entries = int((problem.spans.upper - problem.spans.lower).sum())
     if entries > active().section_entries:
-        _logger.info("CP-SAT left out: %d section entries", entries)
+        _logger.info("CP-SAT skipped: the model would have %d section entries", entries)
         return state
     portfolio = _Portfolio(problem, state, budget, target, limit, report, exchange)
     try:
@@ -87,7 +87,7 @@ def run_round(
 
 @dataclass(eq=False, slots=True)
 class _Task:
-    """One CP-SAT run: fit into ``limit`` bytes, or minimise from there down."""
+    """One CP-SAT run: find a packing within ``limit`` bytes, or minimise the peak below it."""
 
     strategy: str | None
     limit: int
@@ -100,12 +100,12 @@ class _Answer(NamedTuple):
     offsets: Ints | None
     bound: int
     work: float = 0.0
-    """Deterministic time spent; 0.0 where the clock ended the building of the model."""
+    """Deterministic time spent; 0.0 if the deadline passed while the model was built."""
     error: BaseException | None = None
 
 
 class _Portfolio:
-    """The runs under way and the state they improve; all bookkeeping is in the calling thread."""
+    """The current runs and the state they improve; only the calling thread changes it."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Portfolio:
 
     @property
     def high(self) -> int:
-        """The largest peak that would still be news."""
+        """The largest peak that improves on the best one within the limit."""
         best = self.state.peak - 1
         return best if self.limit is None else min(best, self.limit)
 
@@ -158,15 +158,15 @@ class _Portfolio:
     def stop_all(self) -> None:
         for task in self.running:
             task.solver.stop_search()
-        # Presolve may not notice at once: a thread that overruns its grace is left behind.
+        # Presolve may react late: do not wait longer than the grace for a thread.
         for thread in self.running.values():
             thread.join(timeout=self.deadline.grace())
         self.running.clear()
 
     def _tasks(self, work: float) -> Iterator[_Task]:
-        """Every strategy for every limit; the limits follow the state as it moves."""
+        """Tasks with every strategy for every limit; the limits follow the state."""
         if self.low < self.high:
-            # A feasible hint needs the incumbent itself within the limit.
+            # The hint is the incumbent, which must be within the limit to be feasible.
             hinted = self.limit is None or self.state.peak <= self.limit
             yield self._task(None, self.state.peak if hinted else self.high, work)
         for share in (0.0, 0.5, 1.0):
@@ -199,7 +199,7 @@ class _Portfolio:
         thread.start()
 
     def _solve(self, task: _Task, state: Outcome) -> None:
-        """In the run's own thread: build, solve, and put the answer in the queue."""
+        """Build and solve in the run's thread, and put the answer in the queue."""
         try:
             from ortools.sat.python import cp_model
 
@@ -229,7 +229,7 @@ class _Portfolio:
                 if task.minimise:
                     bound = max(bound, packing.proved_bound(task.solver))
             elif status == cp_model.INFEASIBLE:
-                # A peak is the end of a buffer, and so a multiple of the grain: name the next one.
+                # Peaks are multiples of the grain: the bound is the next one above the limit.
                 bound = (task.limit // packing.grain + 1) * packing.grain
             elif status == cp_model.MODEL_INVALID:
                 raise AssertionError(f"packing model is invalid: {packing.model.validate()}")
@@ -243,7 +243,7 @@ class _Portfolio:
             raise answer.error
         self.deadline.spend(answer.work * SECONDS_PER_WORK)
         name = _name(answer.task.strategy)
-        # Later limits are judged against the bound, and a run for a smaller one is in vain.
+        # Later limits must be at least the bound; runs for smaller limits are useless.
         found = self.state._replace(bound=answer.bound, bound_by=name)
         if answer.offsets is not None:
             peak = int((answer.offsets + self.problem.size).max(initial=0))

@@ -1,7 +1,7 @@
-"""Compiled guided ejection; :mod:`cpplan.packing.search.ejection_search` says what for.
+"""Compiled part of guided ejection; see :mod:`cpplan.packing.search.ejection_search`.
 
-What is placed is listed twice, by its lowest and by its highest address. One walk along both lists
-meets, in order, everything that can be in a buffer's way: no list of conflicts, nothing to sort.
+The placed buffers are in two lists, sorted by lowest and by highest address. One walk along both
+lists meets all conflicting buffers in order, without a list of conflicts and without sorting.
 """
 
 # The compiler gives these functions their types.
@@ -22,26 +22,26 @@ _LEAST = 1e-300
 def insert_waiting(
     lower, upper, size, alignment, worth, limit, moves, relocations, layout, waiting, left, random
 ):
-    """Place waiting buffers for ``moves`` moves, letting out the buffers in the way.
+    """Place waiting buffers for ``moves`` moves, and eject the buffers they overlap.
 
     Parameters
     ----------
     worth
-        Of letting a buffer out, the first time; shape ``(n,)``.
+        Cost of ejecting each buffer the first time; shape ``(n,)``.
     relocations
-        How many others move, where they can, after each one placed.
+        Other buffers to try to move after each placement.
     layout
-        ``offset``, ``placed`` and ``failures`` (how often a buffer found no room), shape ``(n,)``;
-        ``by_bottom`` and ``by_top``, shape ``(4, n)``, of what is placed. All are updated.
+        ``offset``, ``placed`` and ``failures`` (times that a buffer found no room), shape ``(n,)``;
+        ``by_bottom`` and ``by_top``, lists of placed buffers, shape ``(4, n)``. All are updated.
     waiting
-        The first ``left`` are not placed; the last of them comes next. Shape ``(n,)``.
+        The first ``left`` rows are not placed; the last of these comes next. Shape ``(n,)``.
     random
         The state of the generator, shape ``(1,)``.
 
     Returns
     -------
     left, made
-        How many wait now, and moves made.
+        Number of waiting buffers, and number of moves made.
     """
     offset, placed, failures, by_bottom, by_top = layout
     count = len(size) - left
@@ -80,7 +80,7 @@ def insert_waiting(
                     _remove(by_top, count, offset[other] + size[other], other)
                     count -= 1
                     placed[other] = False
-                    # What is worth most comes next, while there is most room.
+                    # The buffer of most worth comes next, while there is most room.
                     k_out = left
                     while k_out > first_out and worth[waiting[k_out - 1]] > worth[other]:
                         waiting[k_out] = waiting[k_out - 1]
@@ -127,10 +127,11 @@ def insert_waiting(
 def _least_blocked(
     row, lower, upper, size, alignment, worth, failures, limit, by_bottom, by_top, count, random
 ):
-    """Offset at which the buffers in the way are worth least, and their worth.
+    """Offset at which the overlapped buffers have the least total worth, and that worth.
 
-    Between two buffers' edges nothing changes: each stretch of offsets is judged at its lower end,
-    on the floor or on top of a buffer. Of equals, any is taken, at either end of its stretch.
+    The overlap changes only at the edges of buffers. So each stretch of offsets is represented by
+    its lower end, at zero or on top of a buffer. Ties are broken at random, and an offset without
+    overlap may be at either end of its stretch.
     """
     low, up, step = lower[row], upper[row], alignment[row]
     highest = (limit - size[row]) // step * step
@@ -138,7 +139,7 @@ def _least_blocked(
     opened, closed, active, blocking = 0, 0, 0, 0.0
     candidate = 0
     while candidate <= highest:
-        # What ends at or below the candidate, then what starts below the candidate's top.
+        # Add buffers that start below the candidate's top, then remove those that end below it.
         beyond = highest
         while opened < count:
             if by_bottom[_LOWER, opened] < up and by_bottom[_UPPER, opened] > low:
@@ -160,7 +161,7 @@ def _least_blocked(
                 blocking -= worth[other] * (1 + failures[other])
                 active -= 1
             closed += 1
-        # Sums of floats lose track of little worth: what is in the way is never worth nothing.
+        # Rounding may lose a small worth; an overlapped buffer must cost more than none.
         blocking = max(blocking, _LEAST) if active > 0 else 0.0
         if blocking <= best_worth:
             equals = equals + 1 if blocking == best_worth else 1
@@ -210,7 +211,7 @@ def _remove(entries, count, address, row):
 
 @compiled_loop
 def _below(random, limit):
-    """A number of ``range(limit)``: xorshift, so that every search has a state of its own."""
+    """A random number below ``limit``, by xorshift: every search has its own state."""
     state = random[0]
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)

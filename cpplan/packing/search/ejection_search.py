@@ -1,11 +1,11 @@
-"""Guided ejection: everything below a limit, at the price of letting some out again.
+"""Guided ejection: place buffers below a limit, and eject the buffers that they overlap.
 
-The limit is set below the best peak, and what ends above it is taken out. What is out is put,
-one at a time, where least is in its way, and that is let out in turn. Whoever found no room weighs
-more from then on, so that the search learns what to place around (Nagata and Bräysy 2009, for
-vehicle routes). Offsets are free: unlike a search over orders, it keeps nearly all of a good
-packing. ``insertion_search`` gets lower in as many seconds, but keeps every pair of conflicts; this
-one needs memory linear in buffers, and serves where there are too many for that.
+The limit is set below the best peak, and buffers that end above it are ejected. Ejected buffers are
+placed one at a time, each at the offset with the least worth of overlapped buffers, which are
+ejected in turn. A buffer that found no room weighs more from then on, so that the search learns
+which buffers are hard to place (Nagata and Bräysy 2009, for vehicle routes). Unlike a search over
+orders, it keeps most of a good packing. ``insertion_search`` reaches lower peaks in the same time,
+but stores every pair of conflicts; this search needs only memory linear in the number of buffers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline
 
 NAME = "guided ejection"
-# Seconds a move and buffer, where time is counted in work; that much of it between two looks.
+# Seconds a move and buffer, for deadlines that count work; seconds between two looks at the clock.
 _WORK, _CHUNK = 4e-8, 0.02
 
 
 class _Attempt(NamedTuple):
-    """At one limit: ``offset, placed, failures, by_bottom, by_top``, and who waits."""
+    """State at one limit: ``offset, placed, failures, by_bottom, by_top``, and waiting buffers."""
 
     limit: int
     layout: tuple[Ints, ...]
@@ -37,14 +37,14 @@ class _Attempt(NamedTuple):
 
 
 class EjectionSearch(LocalSearch):
-    """A search that can be continued: it keeps the packing it is at.
+    """Guided ejection; it keeps its current packing, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem; see :meth:`applies_to`.
     seed
-        Of the choices between equals.
+        Seed of the random choices.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class EjectionSearch(LocalSearch):
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
-        """Not where buffers have gaps or fixed offsets."""
+        """True if no buffer has gaps or a fixed offset."""
         return not problem.gaps and not problem.fixed
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
@@ -91,7 +91,7 @@ class EjectionSearch(LocalSearch):
         return self.best(state)
 
     def _begin(self, target: int) -> _Attempt:
-        """Take out what ends above a new limit."""
+        """Set a new limit, and eject the buffers that end above it."""
         assert self._offsets is not None
         assert self._peak is not None
         problem, count = self.problem, len(self.problem)
@@ -107,7 +107,7 @@ class EjectionSearch(LocalSearch):
         return _Attempt(limit, layout, waiting)
 
     def _listed(self, placed: NDArray[np.bool_], address: Ints) -> Ints:
-        """Address, lower, upper and row of what is placed, by address; room for the others."""
+        """Address, lower, upper and row of placed buffers, by address; with room for all rows."""
         rows = np.flatnonzero(placed)
         rows = rows[np.argsort(address[rows], kind="stable")]
         entries = np.empty((4, len(placed)), np.int64)
@@ -116,7 +116,7 @@ class EjectionSearch(LocalSearch):
         return entries
 
     def _continue(self, attempt: _Attempt, moves: int) -> int:
-        """Moves made; ends the attempt where it succeeds or has taken too long."""
+        """Make moves and return their number; end the attempt if it succeeds or takes too long."""
         from cpplan.packing.search.ejection_kernel import insert_waiting
 
         problem, tuning = self.problem, self._tuning

@@ -1,4 +1,4 @@
-"""Our exact searches on one problem, in turns: neither is always the quicker one."""
+"""The two exact searches on one problem, in turns, since neither is always quicker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Turn(NamedTuple):
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if any of the exact searches can represent the problem.
+    """True if an exact search applies to the problem.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def is_full(problem: Problem) -> bool:
 
 
 class ExactSearch:
-    """A search that can be continued.
+    """The exact searches in turns; each can be continued.
 
     Parameters
     ----------
     problem
         A reduced part to which one of the searches applies.
     seed
-        Of their perturbed orders.
+        Seed of the perturbed orders.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class ExactSearch:
 
     @property
     def groups(self) -> tuple[LoopGroup, ...]:
-        """Their loops, in the order in which they are needed."""
+        """Loops of the searches, in the order in which they are needed."""
         return tuple(turn.group for turn in self._turns)
 
     def run(
@@ -98,8 +98,8 @@ class ExactSearch:
     ) -> Outcome:
         """Continue for ``nodes`` nodes; see :meth:`NicheSearch.run`.
 
-        The searches take turns, short ones at first: nothing tells which of them will be quick. One
-        whose loops are not compiled yet misses its turns.
+        The searches take turns, short ones at first, because it is not known which will be quick. A
+        search misses its turns until its loops are compiled.
         """
         if not prepare_first(self.groups, deadline.share(COMPILING_SHARE)):
             return state

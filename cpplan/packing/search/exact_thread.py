@@ -1,7 +1,7 @@
-"""Exact search in a thread of its own, beside whatever else looks for a packing.
+"""Exact search in its own thread, beside other searches for a packing.
 
-The compiled loops let other threads run. What either side finds, the other learns from at its next
-look.
+The compiled loops let other threads run. Both sides exchange their best packings and bounds
+regularly.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from cpplan.packing.search.exact_search import ExactSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.deadline import Deadline
 
-# Nodes between two looks at what others have found: some hundredths of a second.
+# Nodes between two exchanges with other searches: some hundredths of a second.
 _NODES = 2_000
 
 
 class ExactThread:
-    """Searches from the moment it is made until it is stopped, done or out of time.
+    """A thread that searches from its creation until it is stopped, done or out of time.
 
     Examples
     --------
@@ -52,7 +52,10 @@ class ExactThread:
         self._thread.start()
 
     def exchange(self, state: Outcome) -> Outcome:
-        """Tell what others have found, and hear the best of both. Raises what ended the search."""
+        """Pass on the outcome of other searches, and return the best of both.
+
+        Raises the error that ended the search, if there is one.
+        """
         self._others = state
         if self._error is not None:
             raise self._error

@@ -1,8 +1,8 @@
-"""Compiled part of the insertion search; see ``insertion_search`` for what it does and why.
+"""Compiled part of the insertion search; see ``insertion_search`` for the method.
 
 ``order`` and ``by_latest`` list the placed buffers by lowest end and by latest offset. ``cursor``
-holds, and keeps between calls: how many are placed, the moves made, and the tenure. ``scratch`` is
-a word a section, and four a buffer.
+keeps three numbers between calls: buffers placed, moves made, and the tenure. ``scratch`` has one
+word for each section and four for each buffer.
 """
 
 # The compiler gives these functions their types.
@@ -16,7 +16,7 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 PLACED, MOVES, TENURE = 0, 1, 2
 _NEVER = np.iinfo(np.int64).max
-# Sums of weights that differ by less are equal: they were added up in different orders.
+# Sums of weights that differ by less count as equal: the order of addition may differ.
 _EQUAL = 1e-9
 
 
@@ -33,7 +33,7 @@ def _draw(random, below):
 
 @compiled_loop
 def _resort(rows, count, key):
-    """Insertion sort: from one move to the next, the order hardly changes."""
+    """Sort rows by key, by insertion: a move hardly changes the order."""
     for k in range(1, count):
         row = rows[k]
         value = key[row]
@@ -56,7 +56,7 @@ def _without_ejected(rows, count, placed):
 
 @compiled_loop
 def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end):
-    """Lowest ends in this order; those before position ``first`` are known already."""
+    """Compute lowest ends in this order; those before position ``first`` are up to date."""
     first_span, lower, upper = spans
     for section in range(len(floor)):
         floor[section] = 0
@@ -80,7 +80,7 @@ def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end
 
 @compiled_loop
 def _push_up(order, last, count, limit, spans, step, pinned, size, skyline, latest):
-    """Latest offsets below ``limit``; those after position ``last`` are known already."""
+    """Compute latest offsets below ``limit``; those after position ``last`` are up to date."""
     first_span, lower, upper = spans
     for section in range(len(skyline)):
         skyline[section] = limit
@@ -107,10 +107,10 @@ def _push_up(order, last, count, limit, spans, step, pinned, size, skyline, late
 def _best_offset(
     limit, room, grid, ends, starts, count, lowest_end, latest, weight, pinned, held, now, random
 ):
-    """The offset that ejects least, or -1 where only fixed buffers would make room.
+    """The offset with the least weight of ejected buffers; -1 if all offsets eject a fixed one.
 
-    ``ends`` and ``starts`` are the neighbours that can be in the way, by lowest end and by latest
-    offset: a neighbour has to go if it can lie neither below the offset nor above the end.
+    ``ends`` and ``starts`` are the neighbours that may conflict, by lowest end and by latest
+    offset. A neighbour is ejected if it can lie neither below the offset nor above the end.
     """
     last = (limit - room) // grid * grid
     best, best_held, offset, ties = 0.0, 0, -1, 0
@@ -118,7 +118,7 @@ def _best_offset(
     gone, back = 0, 0
     above, below = 0, 0
     while above <= count or below <= count:
-        # Candidates in ascending order: 0 or on top of a neighbour, right below one or the last.
+        # Candidates in ascending order: zero, on top of a neighbour, below a neighbour, the last.
         on_top, beneath = _NEVER, _NEVER
         if above == 0:
             on_top = 0
@@ -182,7 +182,7 @@ def search(
     cursor,
     random,
 ):
-    """Make ``moves`` moves, or until all are placed below ``limit``; return if they are."""
+    """Make ``moves`` moves, or fewer if all buffers are placed below ``limit``: then true."""
     skyline, waiting, ends, starts, weight = scratch
     left = 0
     for row in range(len(size)):
@@ -200,7 +200,7 @@ def search(
             break
         now = cursor[MOVES]
         cursor[MOVES] += 1
-        # The harder of two drawn at random.
+        # Take the heavier of two random buffers.
         chosen, drawn = _draw(random, left), _draw(random, left)
         if weight[waiting[drawn]] > weight[waiting[chosen]]:
             chosen = drawn
@@ -238,8 +238,8 @@ def search(
         at = 0
         while at < count and lowest_end[order[at]] <= offset:
             at += 1
-        # Whatever is ejected ends above the offset: what lies before ``at`` stays as it is, and
-        # so does, seen from above, what comes after the last one ejected.
+        # Ejected buffers end above the offset: lowest ends before ``at`` stay valid, and so do
+        # latest offsets after the last ejected buffer.
         last = at
         for k in range(at, count):
             if not placed[order[k]]:

@@ -1,17 +1,17 @@
-"""Local search below a height limit: place a buffer that waits, eject what is in its way.
+"""Local search below a limit: place a waiting buffer, and eject the buffers that conflict.
 
-A partial packing is an orientation of conflicts: of two placed buffers live together, which lies
-below. It gives every buffer a lowest end (all pushed down) and a latest offset (all pushed up
-against the limit). A waiting buffer fits at an offset if each neighbour either ends at or below it
-when pushed down, or starts at or above its end when pushed up; the neighbours for which neither
-holds have to be ejected. A move takes the offset whose ejected buffers weigh least and orients the
-new conflicts accordingly, so that the slack of the whole packing is used, not only a gap that is
-open at this moment. Once nothing waits, the limit drops below the new peak.
+A partial packing orients conflicts: for two placed buffers live together, it says which lies below.
+So every buffer has a lowest end (all pushed down) and a latest offset (all pushed up against the
+limit). A waiting buffer fits at an offset if each neighbour either ends at or below it when pushed
+down, or starts at or above its end when pushed up. Other neighbours are ejected. A move takes the
+offset with the least weight of ejected buffers, and orients the new conflicts. So it uses the slack
+of the whole packing, not only the gaps between current offsets. Once no buffer waits, the limit
+drops below the new peak.
 
-That works because neighbours that stay below end no higher than the offset and all others end
-higher: sorted by lowest end, the packing stays free of cycles.
+The orientation has no cycles: neighbours that stay below end at or below the offset, all others end
+above it, so that the order by lowest end is always consistent.
 
-What is ejected often becomes heavier, and is forgotten in time; what was just placed is held for a
+Each ejection makes a buffer heavier, and weights decay in time. A buffer just placed is held for a
 few moves. Ejection with learned weights is known from vehicle routing (Nagata & Bräysy, *A powerful
 route minimization heuristic*, 2009), insertion between heads and tails from job shops
 (Mastrolilli & Gambardella, *Effective neighbourhood functions for the flexible job shop*, 2000).
@@ -40,7 +40,7 @@ _CELLS_A_CALL = 10_000_000
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if this search can represent the problem: no windows, and not too many buffers.
+    """True if the search applies: gaps cover whole buffers, and there are not too many buffers.
 
     Examples
     --------
@@ -54,14 +54,14 @@ def applies_to(problem: Problem) -> bool:
 
 
 class InsertionSearch(LocalSearch):
-    """A search that can be continued: it keeps its partial packing and what it has learned.
+    """The insertion search; it keeps its partial packing and weights, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem (see :func:`applies_to`).
     seed
-        Of the moves.
+        Seed of the random moves.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class InsertionSearch(LocalSearch):
         super().__init__(problem)
         self._tuning = active()
         spans, count = problem.spans, len(problem)
-        # Offsets are multiples of the unit, peaks only where all sizes are.
+        # Offsets are multiples of the unit; peaks are, too, if all sizes are.
         unit = address_unit(problem)
         self._grain = 1 if (problem.size % unit).any() else unit
         self._spans = (problem.first_span, spans.lower, spans.upper)
@@ -92,11 +92,11 @@ class InsertionSearch(LocalSearch):
         self._pinned = np.full(count, -1, np.int64)
         for row, offset in problem.fixed.items():
             self._pinned[row] = offset
-        # Below this height there is nothing to look for.
+        # No packing has a lower peak than this.
         self._lowest_peak = int((np.maximum(self._pinned, 0) + problem.size).max(initial=0))
         self._meets = _conflicts(problem)
-        # Area counts, but length in time less than size: a wide buffer has more neighbours to
-        # adapt to, a large one has fewer places.
+        # Size counts more than the length of the lifespan: a wide buffer has more neighbours, but
+        # a large buffer has fewer places.
         difficulty = problem.size * np.sqrt(problem.upper - problem.lower)
         self._difficulty = difficulty / max(difficulty.mean(), 1.0) if count else difficulty
         self._penalty = np.ones(count)
@@ -169,7 +169,7 @@ class InsertionSearch(LocalSearch):
         return self._peak - self._grain
 
     def _adopt(self, state: Outcome, target: int) -> None:
-        """Go on from this packing rather than from one's own."""
+        """Continue from this packing instead of the search's own."""
         self._offsets, self._peak = state.offsets, state.peak
         self._lowest_end[:] = state.offsets + self.problem.size
         self._order[:-1] = np.argsort(self._lowest_end, kind="stable")
@@ -179,10 +179,10 @@ class InsertionSearch(LocalSearch):
         self._aim_below(target)
 
     def _aim_below(self, target: int) -> None:
-        """Lower the limit, and eject what ends above it.
+        """Lower the limit, and eject the buffers that end above it.
 
-        The step is a fraction of the way to the target where bytes are fine: peaks are then lowered
-        by amounts that matter.
+        The step is a fraction of the way to the target, at least one grain, so that peaks do not
+        fall byte by byte.
         """
         assert self._peak is not None
         step = max(self._grain, (self._peak - target) // 64)
@@ -197,7 +197,7 @@ class InsertionSearch(LocalSearch):
 
 
 def _conflicts(problem: Problem) -> np.typing.NDArray[np.bool_]:
-    """True for each pair of buffers that are ever live together; shape ``(n, n)``. O(spans · n)."""
+    """True for each pair of buffers live together at some step, shape ``(n, n)``. O(spans · n)."""
     spans, count = problem.spans, len(problem)
     meets = np.zeros((count, count), bool)
     for row, lower, upper in zip(

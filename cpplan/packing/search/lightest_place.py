@@ -13,7 +13,9 @@ Floats = NDArray[np.float64]
 def lightest_place(
     offset: Ints, size: Ints, cost: Floats, room: int, step: int, target: int
 ) -> int | None:
-    """The multiple of ``step`` at which what overlaps costs least, within ``target``; or ``None``.
+    """The offset with the least cost of overlapped buffers, a multiple of ``step``; or ``None``.
+
+    The buffer of ``room`` bytes must end at or below ``target``.
 
     Examples
     --------
@@ -35,12 +37,12 @@ def lightest_place(
     ended_by = np.searchsorted((offset + size)[by_end], places, side="right")
 
     def overlapping(weight: Floats) -> Floats:
-        # Whatever starts before the end of a place, less what ends at or before its start.
+        # Weight of buffers that start before the end of a place, less those that end before it.
         started = np.concatenate([[0.0], np.cumsum(weight[by_start])])
         ended = np.concatenate([[0.0], np.cumsum(weight[by_end])])
         return np.asarray(started[started_by] - ended[ended_by])
 
-    # Sums of infinities could not be subtracted again: what cannot be moved is counted.
+    # Infinite costs cannot be subtracted again, so immovable buffers are counted instead.
     immovable = np.isinf(cost)
     total = overlapping(np.where(immovable, 0.0, cost))
     total[overlapping(immovable.astype(float)) > 0] = np.inf

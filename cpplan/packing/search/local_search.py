@@ -1,4 +1,4 @@
-"""The common base of the local searches for a packing: each keeps the best one it has met."""
+"""Base class of the local searches for a packing; each keeps its best packing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class LocalSearch(ABC):
-    """A search that moves from packing to packing, and can be continued.
+    """A local search over packings that can be continued.
 
-    Nothing that takes long is prepared before the first run, which may never come.
+    Subclasses do nothing slow before the first run, because there may be none.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class LocalSearch(ABC):
     Attributes
     ----------
     name
-        As a plan cites it.
+        Name of the search, as plans cite it.
     """
 
     name: str
@@ -36,10 +36,10 @@ class LocalSearch(ABC):
 
     @abstractmethod
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
-        """Make ``moves`` moves; may raise ``TimeUpError`` in mid-move."""
+        """Make ``moves`` moves; may raise ``TimeUpError`` during a move."""
 
     def best(self, state: Outcome) -> Outcome:
-        """``state``, or what this search reached if that is lower."""
+        """The best packing of this search if it is lower than that of ``state``, else ``state``."""
         if self._peak is None or self._offsets is None or self._peak >= state.peak:
             return state
         return state._replace(offsets=self._offsets, peak=self._peak, found_by=self.name)

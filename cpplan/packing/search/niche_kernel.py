@@ -1,4 +1,4 @@
-"""Compiled part of the niche search; see ``niche_search`` for what it does."""
+"""Compiled part of the niche search; see ``niche_search`` for the method."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -31,11 +31,11 @@ def _known_to_fail(fill, one, other):
 
 @compiled_loop
 def _choose(shape, fill, limit, highest, rank, first, last):
-    """Write the ways of the corner that has the fewest, by weight, as the next level's.
+    """Choose the corner with the fewest ways, by weight, and write them as the next level's.
 
-    Looks between two sections. Returns how many ways there are; 0 if some corner has none, or a
-    component is known to fail; -1 if nothing is left to place. ``Fill.conflict`` has the sections
-    to blame for a failure.
+    Only corners between two sections are considered. Returns the number of ways; 0 if a corner has
+    none or a component is known to fail; -1 if no buffer is left to place. ``Fill.conflict`` has
+    the sections to blame for a failure.
     """
     level = fill.counter[LEVELS]
     at = fill.counter[WAYS]
@@ -74,7 +74,7 @@ def _choose(shape, fill, limit, highest, rank, first, last):
             if end < stop and fill.floor[end] < floor:
                 lower = False
             if lower:
-                # Only what changed in it or beside it changes a niche's ways.
+                # The ways of a niche change only with the floors in it or beside it.
                 newest = fill.changed[begin - 1] if begin > start else 0
                 for section in range(begin, min(end + 1, stop)):
                     newest = max(newest, fill.changed[section])
@@ -113,7 +113,7 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     clear(fill.blamed[level])
     blamed, on_right = fill.blamed[level], best_right
     blame_corner(shape, fill, limit, best_begin, best_end, on_right, best_from, best_to, blamed)
-    # In a full section, what levels with its neighbours first; then by rank, and waste last.
+    # Order the ways by rank, waste last; in a full section, buffers level with neighbours first.
     full = limit == fill.floor[best] + fill.left[best]
     for k in range(count):
         row = fill.ways[at + k]
@@ -141,7 +141,7 @@ def _choose(shape, fill, limit, highest, rank, first, last):
 
 @compiled_loop
 def _take_back(shape, fill):
-    """Undo what the last level did."""
+    """Undo the decision of the last level."""
     level = fill.counter[LEVELS] - 1
     row = fill.ways[fill.next_way[level] - 1]
     section = fill.section[level]
@@ -156,7 +156,7 @@ def _take_back(shape, fill):
 
 @compiled_loop
 def _touches(shape, fill, level):
-    """True if what a level decided lies in a section to blame."""
+    """True if the decision of a level concerns a section to blame."""
     row = fill.ways[fill.next_way[level] - 1]
     if row == WASTE:
         return is_blamed(fill.conflict, fill.section[level], fill.section[level] + 1)
@@ -178,12 +178,13 @@ def _may_fit(fill, limit, highest):
 def explore(shape, fill, limit, highest, rank, nodes):
     """Continue for ``nodes`` nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
 
-    ``limit`` is the end of the arena, rounded up to units; ``highest`` a buffer's highest offset.
+    ``limit`` is the end of the arena, rounded up to units; ``highest`` has each buffer's highest
+    offset.
     """
     counter = fill.counter
     last = counter[NODES] + nodes
     count, sections, words = len(fill.offset), len(fill.floor), len(fill.conflict)
-    # Later, ways out of corners see to it that the rest fits.
+    # Later nodes need no such test: a corner has no ways if its section cannot fit.
     if counter[NODES] == 0 and not _may_fit(fill, limit, highest):
         return EXHAUSTED
     while True:
@@ -194,7 +195,7 @@ def explore(shape, fill, limit, highest, rank, nodes):
             return NODES_SPENT
         if level + 1 >= len(fill.section) or counter[WAYS] + count + 2 > len(fill.ways):
             return ROOM_SPENT
-        # The component decided last, as long as it lasts; then what it was split from.
+        # Finish the component of the last decision first; then the one it was split from.
         found, first, end, back = -1, 0, 0, level
         while found < 0:
             back -= 1
@@ -206,7 +207,7 @@ def explore(shape, fill, limit, highest, rank, nodes):
                 first, end = fill.begin[back], fill.end[back]
             found = _choose(shape, fill, limit, highest, rank, first, end)
         if found == 0:
-            # Only decisions in sections to blame can be.
+            # Go back to the last decision in a section to blame.
             while True:
                 if level == 0:
                     return EXHAUSTED

@@ -1,26 +1,27 @@
 """Exact search that fills the narrowest place first.
 
-What is placed, each buffer on top of what it covers, has an upper edge: a floor for every section.
-A *niche* is a stretch of it that is lower than what is beside it. In the first section of a niche,
-the next thing can only be a buffer that starts there and ends within the niche, lying on its floor;
-or nothing, up to where something could rest: on a neighbour, or on another buffer in the niche. The
-same holds for the last section. So every niche has two corners, each with a list of ways, mostly
-short ones, and waste among them only where the section has bytes to spare. The search takes the
-corner that has the fewest, first where it often failed before (Boussemart, Hemery, Lecoutre and
-Saïs, 2004, weigh constraints so). Every packing pushed down is reached in exactly one way.
+Each buffer is placed on top of the buffers below it, so that every section has a floor: the highest
+end of its placed buffers. A *niche* is a stretch of sections with a common floor, lower than the
+floors beside it. In the first section of a niche, one of two things comes next. Either a buffer
+lies on the floor that starts in this section and ends within the niche. Or bytes are wasted up to
+the next height where a buffer may rest: on a neighbour, or on another buffer in the niche. The same
+holds for the last section. So every niche has two corners, each with a list of *ways*. The lists
+are mostly short, and waste is a way only if the section has bytes to spare. The search takes the
+corner with the fewest ways; corners that often failed before count more (as in Boussemart, Hemery,
+Lecoutre and Saïs, 2004). Every packing pushed down is reached in exactly one way.
 
-What keeps the tree small:
+Pruning:
 
-* a corner without a way out fails at once, wherever it is;
-* what fails names the sections it depends on, and goes back to the last decision in any of them,
-  not to the last one made (conflict-directed backjumping, Prosser 1993);
-* where no unplaced buffer is live across a boundary, the sides are independent: each fails alone;
-* a part that has failed is remembered by its floors and by what is left to place there;
-* of equal buffers, the earlier row lies lower.
+* A corner without a way fails at once, wherever it is.
+* A failure names the sections it depends on, and goes back to the last decision in any of them, not
+  to the last one made (conflict-directed backjumping, Prosser 1993).
+* If no unplaced buffer is live across a boundary, the two sides are independent: each fails alone.
+* A failed part is remembered by its floors and its buffers left to place.
+* Among equal buffers, the earlier row lies lower.
 
-In a full section, the first way is what ends level with the floor beside it: edges rarely line up
-by chance. Where little is to spare, few corners have two ways; where much is, ``canonical_search``
-is quicker.
+In a full section, a buffer that ends level with the floor beside it is the first way: edges rarely
+line up by chance. With few bytes to spare, few corners have two ways; with many to spare,
+``canonical_search`` is quicker.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ if TYPE_CHECKING:
 
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
-# Parts of the way from the smallest limit to the largest that are tried in every round.
+# Limits tried in every round, as shares of the way from the smallest to the largest.
 _SHARES = (0.0, 0.5)
 _FIRST_NODES = 1_000
-# In the first turns, weights learned and failures remembered make new trees of the same orders.
+# The first turns use exact orders: learned weights and remembered failures already vary the trees.
 _LEARNED_TURNS = 8
-# Sections and buffers looked at between two looks at the clock; about how long one takes, seconds.
+# Sections and buffers read between two looks at the clock, and approximate seconds for each.
 _WORK_A_SLICE, _SECONDS_A_LOOK = 2_000_000, 1e-8
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if the search can represent the problem: one whole rectangle a buffer, one alignment.
+    """True if buffers are whole rectangles without fixed offsets, with one alignment, and not many.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def applies_to(problem: Problem) -> bool:
 
 @dataclass(eq=False, slots=True)
 class _Attempt:
-    """One order of ways at one limit, in bytes, and the nodes it may take."""
+    """One order of ways at one limit, in bytes, and the number of nodes it may visit."""
 
     limit: int
     rank: Ints
@@ -79,14 +80,14 @@ class _Attempt:
 
 
 class NicheSearch(Rounds[_Attempt]):
-    """A search that can be continued: it remembers what has failed.
+    """The niche search; it remembers failed parts, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced part to which the search applies.
     seed
-        Of the orders in which ways are tried.
+        Seed of the orders in which ways are tried.
 
     Examples
     --------
@@ -132,9 +133,10 @@ class NicheSearch(Rounds[_Attempt]):
         return attempt.fill.offset
 
     def _in_turns(self) -> Iterator[_Attempt]:
-        """Every word for every limit, in rounds of twice the nodes; later ones perturbed.
+        """Attempts with every word at every limit, in rounds of twice the nodes.
 
-        Every attempt starts afresh, but knows what has failed at its limit.
+        Later rounds perturb the words. Every attempt starts a new tree, but knows the failures at
+        its limit.
         """
         nodes, turn = _FIRST_NODES, 0
         while True:
@@ -146,7 +148,7 @@ class NicheSearch(Rounds[_Attempt]):
             nodes, turn = 2 * nodes, turn + 1
 
     def _shares(self) -> tuple[float, ...]:
-        """Parts of the way that are tried: only the lowest, quickest one in a perfect packing."""
+        """Limits to try, as shares; in a perfect packing only the lowest, which is quickest."""
         return _SHARES[:1] if self._full else _SHARES
 
     def _attempt_at(self, limit: int, word: str, nodes: int, *, perturbed: bool) -> _Attempt:

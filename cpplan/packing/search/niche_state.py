@@ -1,8 +1,8 @@
-"""The arrays that the niche search works on.
+"""Arrays of the niche search.
 
-``Shape`` is the problem, in address units: buffers by the section where they start, and where they
-end. ``Fill`` is how far each section is filled, what is left to place there, and the decisions so
-far with the ways that each still has.
+``Shape`` is the problem in address units: buffers by first section and by last section. ``Fill`` is
+the state: the floor of each section, the bytes left to place there, and the decisions so far with
+their remaining ways.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from cpplan.model.problem import Ints, Problem
 
 # Entries of ``Fill.counter``.
 LEVELS, NODES, PLACED, WAYS, CHANGES = 0, 1, 2, 3, 4
-# A way out of a corner: nothing lies there.
+# A way to fill a corner: leave it empty.
 WASTE = -1
-# Parts that have failed; a newer one takes the place of an older one.
+# Size of the table of failed parts; a newer entry replaces an older one.
 _REMEMBERED = 1 << 18
-# Room at first: levels of waste for each section, ways for each buffer.
+# Initial room: levels of waste for each section, ways for each buffer.
 _LEVELS, _WAYS = 16, 32
 
 
 class Shape(NamedTuple):
-    """Data that do not change. Row ``k`` starts before its twin, an equal buffer, if it has one."""
+    """Constant data. ``twin`` has the equal buffer to place before each row, or -1."""
 
     lower: Ints
     upper: Ints
@@ -40,11 +40,12 @@ class Shape(NamedTuple):
 class Fill(NamedTuple):
     """State of the search; ``ways[first_way[l] : first_way[l + 1]]`` are those of level l.
 
-    ``blamed`` holds for each level, ``conflict`` for what has just failed, a set of sections: bits.
-    Whatever touches none of them is not to blame. ``promise`` orders the ways of one corner.
+    ``blamed`` (of each level) and ``conflict`` (of the last failure) are sets of sections, as bits:
+    decisions outside these sections are not to blame. ``promise`` orders the ways of one corner.
 
-    ``counted`` holds for the niche that begins in a section how many ways its corners have, and how
-    many changes of floors there had been then; ``changed``, after how many each floor last changed.
+    ``counted`` has, for the niche that begins in a section, the number of ways of its two corners,
+    and the number of floor changes at that time. ``changed`` has the number of the last change of
+    each floor.
     """
 
     floor: Ints
@@ -91,7 +92,7 @@ def make_shape(problem: Problem, unit: int) -> Shape:
 
 
 def start(shape: Shape, known: Fill | None = None) -> Fill:
-    """State with nothing placed, and the weights and failures of an earlier search, if given."""
+    """State without placed buffers, with the weights and failures of an earlier state, if given."""
     count, sections = len(shape.size), int(shape.upper.max())
     left, crossing = np.zeros(sections + 1, np.int64), np.zeros(sections + 2, np.int64)
     np.add.at(left, shape.lower, shape.size)
@@ -127,14 +128,14 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
 
 
 def with_more_room(fill: Fill) -> Fill:
-    """The same with twice the room for decisions and their ways."""
+    """The same state with twice the room for decisions and their ways."""
     levels = ("section", "begin", "end", "raised", "first_way", "next_way", "keys", "blamed")
     columns = (*levels, "ways")
     return fill._replace(**{name: np.concatenate([getattr(fill, name)] * 2) for name in columns})
 
 
 def _twins(lower: Ints, upper: Ints, size: Ints) -> Ints:
-    """For every row the one before it that is equal, or -1."""
+    """The last equal buffer before every row, or -1."""
     last: dict[tuple[int, int, int], int] = {}
     twin = np.full(len(size), -1, np.int64)
     for row, key in enumerate(zip(lower.tolist(), upper.tolist(), size.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""Changes that a decision of the niche search makes to its state, compiled."""
+"""Compiled state changes and ways of the niche search."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -20,7 +20,7 @@ def mix(value):
 
 @compiled_loop
 def change_key(fill, section, number, value):
-    """Two words a section that tell its state: exclusive or of what is mixed from each part."""
+    """Update the two hash words of a section: each is the exclusive or of mixed parts."""
     word = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
     fill.cell[section, 0] ^= mix(word + np.uint64(0x632BE59BD9B4E019))
     fill.cell[section, 1] ^= mix(mix(word) + np.uint64(0xD6E8FEB86659FD93))
@@ -37,7 +37,7 @@ def lift(fill, section, floor):
 
 @compiled_loop
 def put(shape, fill, row, sign):
-    """Place a buffer on the floor, or take it away again (``sign`` -1)."""
+    """Place a buffer on the floor, or remove it (``sign`` -1)."""
     size, lower, upper = shape.size[row], shape.lower[row], shape.upper[row]
     at = fill.floor[lower] - (0 if sign > 0 else size)
     for section in range(lower, upper):
@@ -53,16 +53,16 @@ def put(shape, fill, row, sign):
 
 @compiled_loop
 def is_open(shape, fill, row):
-    """True if a buffer may be next: not placed, and of equal ones the first."""
+    """True if a buffer is not placed and its twin, if any, is placed."""
     return not fill.placed[row] and (shape.twin[row] < 0 or fill.placed[shape.twin[row]])
 
 
 @compiled_loop
 def evenness(shape, fill, row, first, last):
-    """Sides of a buffer laid on the floor that lie at a wall, and those that end level with it.
+    """Score of a buffer on the floor: 1 for each side at a wall, 2 for each level with its top.
 
-    Two edges in one line are rare by chance, and common where one was cut: a sign that a buffer
-    belongs there.
+    Edges rarely line up by chance, but always do in a perfect packing: they are a sign that the
+    buffer belongs there.
     """
     lower, upper = shape.lower[row], shape.upper[row]
     floor, signs = fill.floor[lower], 0
@@ -78,10 +78,10 @@ def evenness(shape, fill, row, first, last):
 
 @compiled_loop
 def ways_of(shape, fill, limit, highest, begin, end, right, at):
-    """Write the ways to fill a corner of a niche from ``at`` on; how many there are.
+    """Write the ways to fill a corner of a niche from ``at`` on; returns their number.
 
-    The corner is the first section of the niche, or the last: what lies there at the floor starts,
-    or ends, with the niche, because its neighbours are higher.
+    The corner is the first or the last section of the niche. A buffer on the floor there starts or
+    ends with the niche, because the floors beside it are higher.
     """
     count = 0
     section = end - 1 if right else begin
@@ -104,7 +104,7 @@ def ways_of(shape, fill, limit, highest, begin, end, right, at):
                 count += 1
     slack = limit - floor - fill.left[section]
     if slack > 0:
-        # Else what lies in the corner rests on a neighbour, or on something else in the niche.
+        # Else the next buffer in the corner rests on a neighbour or on another buffer of the niche.
         level = limit
         if fill.crossing[begin] > 0:
             level = min(level, fill.floor[begin - 1])
@@ -131,14 +131,14 @@ def clear(sections):
 
 @compiled_loop
 def blame(sections, first, end):
-    """Add the sections from ``first`` to before ``end`` to a set of them."""
+    """Add the sections ``first:end`` to a set of sections."""
     for section in range(first, end):
         sections[section >> 6] |= np.uint64(1) << np.uint64(section & 63)
 
 
 @compiled_loop
 def is_blamed(sections, first, end):
-    """True if any section from ``first`` to before ``end`` is in a set of them."""
+    """True if any section of ``first:end`` is in a set of sections."""
     for section in range(first, end):
         if sections[section >> 6] >> np.uint64(section & 63) & np.uint64(1):
             return True
@@ -147,10 +147,10 @@ def is_blamed(sections, first, end):
 
 @compiled_loop
 def blame_corner(shape, fill, limit, begin, end, right, start, stop, sections):
-    """Add what a corner's ways depend on: the sections whose floors and buffers decide them.
+    """Add the sections whose floors and buffers decide the ways of a corner.
 
-    Where nothing is to spare, these are the corner, the neighbour beside it, and the one at the
-    other end if something is too wide; else all of the niche and both neighbours.
+    Without bytes to spare, these are the corner and the section beside it; also the section at the
+    other end of the niche, if a buffer is too wide. Else they are the niche and both neighbours.
     """
     section = end - 1 if right else begin
     if limit - fill.floor[section] - fill.left[section] > 0:

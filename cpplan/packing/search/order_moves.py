@@ -1,4 +1,4 @@
-"""Moves of hill climbing over orders of buffers: the idea of USMP's ``hill_climb``."""
+"""Moves of hill climbing over orders of buffers, after USMP's ``hill_climb``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cpplan.model.problem import Ints, Problem
 
 
 class OrderMoves:
-    """Moves that take one of some buffers, or one live together with it, elsewhere in an order.
+    """Moves of a critical buffer, or of a buffer live together with it, in an order.
 
     Parameters
     ----------
     problem
         The buffers.
     seed
-        For the choices.
+        Seed of the random choices.
     together
-        Share of the moves that take a buffer live together with one of those.
+        Share of the moves that take a buffer live together with a critical one.
     earlier
-        Share of the moves to an earlier place, of those buffers and of others; the rest may go
-        anywhere.
+        Share of the moves to an earlier place, for critical buffers and for others; other moves go
+        to any place.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class OrderMoves:
         self._problem, self._together, self._earlier = problem, together, earlier
 
     def pick(self, rows: Sequence[int]) -> tuple[int, bool]:
-        """Row to move, and true if it is one of these."""
+        """Row to move, and true if it is one of ``rows``."""
         problem, row = self._problem, self.random.choice(rows)
         if self.random.random() >= self._together:
             return row, True
@@ -54,7 +54,7 @@ class OrderMoves:
         return self.random.choice(np.flatnonzero(together).tolist()), False
 
     def shift(self, order: Ints, row: int, *, at_hand: bool = True) -> Ints:
-        """The order with a row elsewhere."""
+        """The order with a row moved to a random place."""
         rank = int(np.flatnonzero(order == row)[0])
         earlier = self.random.random() < self._earlier[0 if at_hand else 1]
         to = self.random.randint(0, max(0, rank - 1 if earlier else len(order) - 1))

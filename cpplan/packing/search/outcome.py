@@ -9,7 +9,7 @@ from cpplan.model.problem import Ints
 
 
 class Outcome(NamedTuple):
-    """The best offsets known (bytes), the best bound, and what found and proved them, if we did."""
+    """Best offsets (bytes) and bound, and the methods that found and proved them, if searches."""
 
     offsets: Ints
     peak: int
@@ -38,10 +38,10 @@ class Outcome(NamedTuple):
 
 
 class OrderOutcome(NamedTuple):
-    """The best order known, shape ``(ops,)``, its peak, and every order's bound, bytes.
+    """Best order, shape ``(ops,)``, its peak, and a bound on the peak of all orders, bytes.
 
-    The ``certificate`` proves the bound where that is a minimum cut of the whole problem, or names
-    the op that does.
+    The ``certificate`` proves the bound if it is a minimum cut of the whole problem, or names the
+    op that needs these bytes.
     """
 
     order: Ints

@@ -1,10 +1,10 @@
-"""Search over priority rules for lowest-offset-first: blurred preorders.
+"""Search over randomised priority rules for lowest-offset-first.
 
 A rule is ``a·log(total) + b·log(width) + c·log(size)`` plus noise; buffers are ranked by it. Half
-of the rules are drawn anew, half are one of the best few with some more noise on some buffers. On
-traces of real models the peak depends much on the rule and little on any one buffer, so that tens
-of rules get further than as many thousands of exchanges; and a rule costs no more for many buffers
-that are live together. (Scheduling calls this a randomised priority rule.)
+of the rules are new, the others are one of the best rules with more noise on some buffers. On
+traces of real models the peak depends much on the rule and little on any single buffer, so that
+tens of rules reach lower peaks than tens of thousands of exchanges of two buffers. The time for a
+rule does not grow with the number of buffers live together.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from cpplan.runtime.compiled import begin, is_ready, prepare
 from cpplan.runtime.deadline import Deadline
 
 NAME = "priority search"
-# Seconds a buffer to place all, where time is counted in work.
+# Seconds a buffer and rule, for deadlines that count work.
 _WORK = 1.5e-6
 
 Floats = NDArray[np.float64]
 
 
 class _Rule(NamedTuple):
-    """Priorities, the highest first, and the peak they lead to."""
+    """Priorities of the buffers, the highest first, and the peak of their packing."""
 
     peak: int
     priority: Floats
 
 
 class PrioritySearch(LocalSearch):
-    """A search that can be continued: it keeps the best rules it has met.
+    """The priority search; it keeps its best rules, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem; see :meth:`applies_to`.
     seed
-        Of the rules.
+        Seed of the random rules.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class PrioritySearch(LocalSearch):
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
-        """Not where buffers have gaps or fixed offsets."""
+        """True if no buffer has gaps or a fixed offset."""
         return Skyline.applies_to(problem)
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
@@ -95,7 +95,7 @@ class PrioritySearch(LocalSearch):
 
     @cached_property
     def _terms(self) -> tuple[Floats, Floats, Floats]:
-        """Logarithms of what a rule weighs: totals, widths, sizes."""
+        """Logarithms of totals, widths and sizes, the terms of a rule."""
         problem = self.problem
         total = np.log(np.maximum(largest_total(problem), 1))
         return total, _logarithm(problem.upper - problem.lower), _logarithm(problem.size)
@@ -113,7 +113,7 @@ class PrioritySearch(LocalSearch):
         return np.asarray(rule + random.choice(tuning.rule_blurs) * noise)
 
     def _try(self, priority: Floats, deadline: Deadline) -> None:
-        """Keep a rule that is better than the worst of the elite."""
+        """Pack by a rule, and keep it if it is better than the worst of the elite."""
         limit = self._elite[-1].peak if len(self._elite) == self._tuning.rule_elite else None
         peak = self._place(np.argsort(-priority, kind="stable"), limit, deadline)
         if peak is not None:
@@ -121,7 +121,7 @@ class PrioritySearch(LocalSearch):
             del self._elite[self._tuning.rule_elite :]
 
     def _place(self, ranked: Ints, limit: int | None, deadline: Deadline) -> int | None:
-        """The peak, if it is below ``limit``."""
+        """Pack in this order; returns the peak, or ``None`` if it is not below ``limit``."""
         assert self._skyline is not None
         deadline.check(_WORK * len(ranked))
         offsets = self._skyline.place(ranked, None if limit is None else limit - 1, deadline)
@@ -134,7 +134,7 @@ class PrioritySearch(LocalSearch):
 
 
 def _logarithm(values: Ints) -> Floats:
-    """Logarithms, moved and scaled to between zero and one."""
+    """Logarithms, scaled to the range from zero to one."""
     logs = np.log(np.maximum(values, 1))
     spread = float(np.ptp(logs)) if len(logs) else 0.0
     return np.asarray((logs - logs.min(initial=np.inf)) / (spread or 1.0))

@@ -1,10 +1,10 @@
 """Local search over the order in which lowest-offset-first breaks its ties.
 
 A packing is described by a ranking of the buffers; ``place_lowest_first`` turns it into offsets.
-One move takes a buffer at the peak, or one that is live together with it, and ranks it elsewhere,
-mostly earlier; the new ranking is kept unless its peak is higher. (TVM's ``hill_climb`` searches
-orders of first fit in this way; over lowest-offset-first, far fewer moves are needed.) It knows
-windows in gaps, which the compiled searches do not.
+A move takes a buffer at the peak, or a buffer live together with it, and changes its rank, mostly
+to an earlier one. The new ranking is kept unless its peak is higher. (TVM's ``hill_climb`` searches
+orders of first fit in this way; lowest-offset-first needs far fewer moves.) Unlike the compiled
+searches, it supports gaps that cover only part of a buffer's bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NAME = "ranking search"
 
 
 class RankingSearch(LocalSearch):
-    """A search that can be continued: it keeps the ranking it has reached.
+    """The ranking search; it keeps its ranking, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem.
     seed
-        Of the moves.
+        Seed of the random moves.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class RankingSearch(LocalSearch):
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         """Try the preorders, then ``moves`` moves, or until the peak is at most ``target``.
 
-        O(n²) a move. Raises ``TimeUpError`` in mid-move; :meth:`best` then has the best packing
+        O(n²) a move. Raises ``TimeUpError`` during a move; :meth:`best` then has the best packing
         reached.
         """
         while self._starts and not self._reached(target):

@@ -1,8 +1,8 @@
-"""The rounds of an exact search: attempts take turns, each at a limit below the best peak.
+"""Rounds of an exact search: attempts take turns, each at a limit below the best peak.
 
-An attempt fits everything below its limit, and so lowers the peak, or proves that nothing does, and
-so raises the bound. Which one ends soon nothing tells beforehand: each has some nodes, and more in
-the next round.
+An attempt either packs all buffers below its limit, which lowers the peak, or proves that no
+packing does, which raises the bound. It is not known beforehand which attempt ends soon. So each
+gets a number of nodes, and more in the next round.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from cpplan.runtime.deadline import Deadline
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
-# What can end a slice of an attempt.
+# Reasons for the end of a slice of an attempt.
 FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
 
 
 class Attempt(Protocol):
-    """A search below one limit, in bytes, and the nodes that it may take."""
+    """A search below one limit, in bytes, with the number of nodes it may visit."""
 
     limit: int
     nodes: int
@@ -33,12 +33,12 @@ A = TypeVar("A", bound=Attempt)
 
 
 class Rounds(ABC, Generic[A]):
-    """A search that can be continued; whoever inherits says what attempts there are.
+    """An exact search that can be continued; subclasses define the attempts.
 
     Attributes
     ----------
     name
-        Of the search, as a plan cites it.
+        Name of the search, as plans cite it.
     """
 
     name: str
@@ -49,14 +49,14 @@ class Rounds(ABC, Generic[A]):
         self._unit = address_unit(problem)
         # A peak is the end of a buffer, and so a multiple of this.
         self._grain = 1 if (problem.size % self._unit).any() else self._unit
-        # The smallest limit worth seeking, and the largest that would be news.
+        # The smallest limit worth trying, and the largest that improves on the best peak.
         self._low = self._high = 0
         self._attempts = self._in_turns()
         self._attempt: A | None = None
 
     @abstractmethod
     def _in_turns(self) -> Iterator[A]:
-        """Attempts without end; their limits follow what is known when they start."""
+        """Endless sequence of attempts; limits follow the peak and bound at their start."""
 
     @abstractmethod
     def _explore(self, attempt: A, nodes: int) -> tuple[int, int]:
@@ -83,15 +83,15 @@ class Rounds(ABC, Generic[A]):
         state
             A packing and a proved bound to start from.
         nodes
-            Decisions made.
+            Number of decisions to make.
         target
-            A peak that is good enough, bytes.
+            Peak that is good enough, bytes.
         limit
-            A peak above this is of no use.
+            Peak that must not be exceeded, bytes.
         deadline
-            When it passes, what was reached is returned.
+            When it passes, the best outcome so far is returned.
         report
-            Called at every improvement of either side.
+            Called at every improvement of peak or bound.
         """
         while nodes > 0 and not deadline.expired():
             self._low = max(target, state.bound)
@@ -111,7 +111,7 @@ class Rounds(ABC, Generic[A]):
         return state
 
     def _continue(self, attempt: A, nodes: int, state: Outcome) -> tuple[int, Outcome]:
-        """One slice of an attempt; the nodes it took."""
+        """Run one slice of an attempt; returns the nodes it took and the new state."""
         ended_by, spent = self._explore(attempt, min(nodes, attempt.nodes))
         attempt.nodes -= spent
         if ended_by == FOUND:
@@ -128,10 +128,10 @@ class Rounds(ABC, Generic[A]):
         return spent, state
 
     def _limit(self, share: float) -> int | None:
-        """The limit so much of the way up from the smallest; ``None`` if it is that one again.
+        """The limit at a share of the way from the smallest to the largest one.
 
-        The smallest comes first (0): what fits there needs no other proof. Just below the largest
-        (1), there is little to gain.
+        Share 0 is tried first: a packing at the smallest limit ends the search. For other shares,
+        ``None`` is returned if rounding leads to the smallest limit again.
         """
         limit = self._low + int(share * (self._high - self._low))
         limit = max(self._low, limit // self._grain * self._grain)

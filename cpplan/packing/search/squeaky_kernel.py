@@ -1,7 +1,7 @@
-"""Compiled placing below a limit, in a given order; see ``squeaky_wheel`` for what it serves.
+"""Compiled first fit below a limit, in a given order; see ``squeaky_wheel`` for its use.
 
-What is placed is listed by its lowest address: one walk along the list meets, in order, everything
-that can be in a buffer's way, and ends where the buffer fits.
+The placed buffers are sorted by lowest address. One walk along the list meets all conflicting
+buffers in order, and ends where the buffer fits.
 """
 
 # The compiler gives these functions their types.
@@ -14,20 +14,20 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 @compiled_loop
 def place_below(rows, first, last, count, lower, upper, size, alignment, limit, entries, offset):
-    """Place ``rows[first:last]`` by first fit; return how many are placed in all.
+    """Place ``rows[first:last]`` by first fit; returns the number of all placed buffers.
 
     Parameters
     ----------
     rows
-        In the order of their turns.
+        Rows in the order of placement.
     count
-        How many are placed already.
+        Number of buffers placed before.
     limit
-        What would end above it is left out: its offset becomes -1.
+        A buffer that would end above it is left out: its offset becomes -1.
     entries
-        Bottom, top, lower and upper of what is placed, by bottom; shape ``(4, n)``. Updated.
+        Bottom, top, lower and upper of placed buffers, by bottom; shape ``(4, n)``. Updated.
     offset
-        Shape ``(n,)``. Updated.
+        Offsets of all rows, shape ``(n,)``. Updated.
     """
     bottoms, tops, lowers, uppers = entries[0], entries[1], entries[2], entries[3]
     for turn in range(first, last):

@@ -1,22 +1,22 @@
-"""First fit outwards from the fullest step, again and again: what found no room comes earlier.
+"""First fit outwards from the fullest step, in rounds: buffers without room come earlier next time.
 
-Where a thousand buffers are live at once and memory is nearly full for long, any order by size or
-area alone leaves holes. Two ideas make few of them.
+If a thousand buffers are live at once and memory is nearly full for long, an order by size or area
+alone leaves holes. Two ideas avoid most of them.
 
-*The stack at the fullest step* leaves no hole there in any order; its order decides on the holes
-beside it. Going forward, buffers of the stack end, and what is freed should be in one piece: they
-had best be sorted by their ends. Going backward, by their starts. Both at once is nearly possible:
-the stack is cut into groups by start, each sorted by end, every other one upside down. So what is
-freed comes in some tens of large pieces on one side, and one group after another on the other.
+*The stack.* The buffers live at the fullest step are stacked first. Any order of the stack leaves
+no hole at that step, but its order decides on the holes beside it. At later steps, buffers of the
+stack end; sorted by their ends, they free contiguous memory. At earlier steps, the same holds for
+an order by starts. A compromise serves both: the stack is cut into groups by start, and each group
+is sorted by end, every other one in reverse.
 
-*Outwards*: all others follow by their distance from that step, large ones somewhat ahead. Each then
-meets what is placed on one side in time only, and finds the pieces as the stack has left them.
+*Outwards.* All other buffers follow by their distance from that step, large ones somewhat earlier.
+Each then conflicts with placed buffers on one side in time only.
 
-Below a limit, a few buffers find no room. They come earlier in the next round, with everything else
-placed anew (squeaky wheel optimization: Joslin and Clements, 1999). That mostly takes some rounds
-of a few microseconds a buffer; what fails again and again ends near the stack.
+Below a limit, a few buffers find no room. They come earlier in the next round, which places all
+buffers again (squeaky wheel optimization: Joslin and Clements, 1999). Mostly a few rounds are
+enough, at some microseconds a buffer.
 
-Where steps far apart are nearly as full, each has a stack, and the distance is to the nearest.
+If several steps far apart are nearly as full, each has a stack; distances are to the nearest one.
 """
 
 from __future__ import annotations
@@ -40,17 +40,23 @@ if TYPE_CHECKING:
 NAME = "squeaky wheel"
 Floats = NDArray[np.float64]
 _UNLIMITED = np.iinfo(np.int64).max
-# Where time is counted in work: seconds a buffer, and for each that is placed before it.
+# For deadlines that count work: seconds for a buffer, and for each buffer placed before it.
 _WORK, _WORK_A_PAIR = 4e-6, 1.2e-9
 # Seconds between two looks at the clock.
 _SLICE = 0.05
 
 
 class _Start(NamedTuple):
-    """Groups of a stack; powers of e in size that outweigh a mean lifespan; share of a centre.
+    """Parameters of a first order.
 
-    The last is of the most live bytes: steps as full as that, far from others, are centres too; 1
-    is for the fullest step alone.
+    Attributes
+    ----------
+    groups
+        Groups of a stack.
+    slope
+        Weight of the distance from the centre, in mean lifespans, against the logarithm of size.
+    share
+        Share of the most live bytes from which a step can be a centre; 1 for the fullest step only.
     """
 
     groups: int
@@ -58,19 +64,19 @@ class _Start(NamedTuple):
     share: float
 
 
-# Where there is but one centre, the first is left out.
+# The first start is skipped if there is only one centre.
 _STARTS = _Start(32, 2.0, 0.98), _Start(32, 3.0, 1.0)
 
 
 class SqueakyWheel(LocalSearch):
-    """A search that can be continued: it keeps what it has learned about the order.
+    """The squeaky wheel; it keeps its learned orders, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem; see :meth:`applies_to`.
     seed
-        Of how far those that found no room come forward.
+        Seed of the random steps by which buffers without room come earlier.
 
     Examples
     --------
@@ -90,7 +96,7 @@ class SqueakyWheel(LocalSearch):
         self._tuning = active()
         self._random = np.random.default_rng(seed)
         self._starts = list(_STARTS)
-        # Keys that the starts led to, as changed by now: the one in use first.
+        # Keys of the orders, as learned so far; the order in use is first.
         self._orders: list[Floats] = []
         self._step = self._tuning.wheel_step
         self._limit: int | None = None
@@ -98,14 +104,14 @@ class SqueakyWheel(LocalSearch):
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
-        """Not where buffers have gaps or fixed offsets."""
+        """True if no buffer has gaps or a fixed offset."""
         return not problem.gaps and not problem.fixed
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
-        """Place everything ``moves`` times, or until the peak is at most ``target``.
+        """Place all buffers ``moves`` times, or until the peak is at most ``target``.
 
-        O(n²) a round, of steps of a nanosecond. Raises ``TimeUpError`` within one; :meth:`best`
-        then has the best packing reached.
+        A round takes O(n²) steps of a nanosecond. Raises ``TimeUpError`` during a round;
+        :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.SQUEAKY, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on
@@ -122,7 +128,7 @@ class SqueakyWheel(LocalSearch):
         return self.best(state)
 
     def _begin(self, start: _Start, deadline: Deadline) -> None:
-        """Place everything as a start says, without a limit."""
+        """Place all buffers in the order of a start, without a limit."""
         centres = _centres(self.problem, start.share)
         if start.share == 1:
             centres = centres[:1]
@@ -132,7 +138,7 @@ class SqueakyWheel(LocalSearch):
             self._orders.append(key)
 
     def _squeeze(self, target: int, deadline: Deadline) -> None:
-        """One round below a limit."""
+        """Run one round below a limit."""
         assert self._peak is not None
         tuning = self._tuning
         if self._limit is None:
@@ -152,17 +158,17 @@ class SqueakyWheel(LocalSearch):
         if self._tries >= tuning.wheel_patience:
             self._step = min(tuning.wheel_longest, self._step * tuning.wheel_shorter)
             self._limit = None
-            # Another order may be luckier.
+            # Try another order next.
             self._orders.append(self._orders.pop(0))
 
     def _keep(self, offset: Ints) -> None:
-        """Take a packing for the best, if it is."""
+        """Keep a packing if it is the best so far."""
         peak = int((offset + self.problem.size).max(initial=0))
         if self._peak is None or peak < self._peak:
             self._offsets, self._peak = offset, peak
 
     def _place(self, key: Floats, limit: int, deadline: Deadline) -> Ints:
-        """Offsets by first fit, the lowest key first; -1 for what would end above the limit."""
+        """Offsets by first fit, the lowest key first; -1 for buffers that find no room."""
         from cpplan.packing.search.squeaky_kernel import place_below
 
         problem, total = self.problem, len(self.problem)
@@ -180,7 +186,7 @@ class SqueakyWheel(LocalSearch):
 
 
 def _outwards(problem: Problem, start: _Start, centres: Ints) -> Floats:
-    """Turns of all buffers, the stacks at the centres first, shape ``(n,)``.
+    """Sort keys of all buffers, the stacks at the centres first, shape ``(n,)``.
 
     Examples
     --------
@@ -204,13 +210,13 @@ def _outwards(problem: Problem, start: _Start, centres: Ints) -> Floats:
 
 
 def _lifespan(problem: Problem) -> float:
-    """Half of the mean lifespan of what is live at a step, which counts long ones more often."""
+    """Half of the mean lifespan, with each buffer weighted by the length of its lifespan."""
     width = (problem.upper - problem.lower).astype(float)
     return float((width**2).sum() / max(1.0, width.sum())) / 2
 
 
 def _centres(problem: Problem, share: float) -> Ints:
-    """The fullest steps, far from one another, none with less than a share of the most live bytes.
+    """Full steps far from one another, each with at least a share of the most live bytes.
 
     Examples
     --------
@@ -230,13 +236,14 @@ def _centres(problem: Problem, share: float) -> Ints:
 
 
 def _stacks(at_centre: NDArray[np.bool_], lower: Ints, upper: Ints, groups: int) -> Iterator[Ints]:
-    """The rows of every stack, the last centre's first; in the end those that are in several."""
+    """Rows of every stack, from the last centre to the first; then rows of several stacks."""
     several = at_centre.sum(axis=1) > 1
     for column in reversed(at_centre.T):
         stack = np.flatnonzero(column & ~several)
         by_start = np.argsort(np.argsort(lower[stack], kind="stable"))
         group = by_start * groups // max(1, len(stack))
-        # The latest end lowest, and highest in the next group: what ends early is side by side.
+        # The latest end is lowest in even groups and highest in odd ones, so that the early ends
+        # of neighbouring groups are adjacent.
         by_end = np.where(group % 2 == 0, -upper[stack], upper[stack])
         yield stack[np.lexsort((by_end, group))]
     yield np.flatnonzero(several)

@@ -1,18 +1,18 @@
 """Insertion below one limit from an empty arena, the hardest buffers first, in a few stages.
 
-Lowering the peak of a bad packing step by step carries its faults along. Where a thousand buffers
-are live at once and memory is nearly full for long, it takes fewer moves to place everything anew
-below a limit just above the target, with the moves of :mod:`cpplan.packing.search.insertion_search`
-(a waiting buffer goes where least is in its way, and that waits in turn).
+If a thousand buffers are live at once and memory is nearly full for long, it takes many moves to
+lower the peak of a bad packing step by step. It takes fewer to place all buffers again below a
+limit just above the target. Moves are those of :mod:`cpplan.packing.search.insertion_search`: a
+waiting buffer goes where it ejects least, and the ejected buffers wait in turn.
 
-*Stages.* The first has the buffers of most size and lifespan only, which have nearly all of the
-bytes and are few; each next one goes on from the packing of the last and has smaller ones too. A
-move of an early stage is quick, since few neighbours are to be looked at. What is left out in the
-end has hardly any bytes: first fit finds room for it.
+*Stages.* The first stage has only the few buffers of most size and lifespan, which have nearly all
+bytes. Each later stage continues from the packing of the last one and adds smaller buffers. A move
+of an early stage is quick, since buffers have few neighbours. The buffers left out of the stages
+have hardly any bytes: first fit finds room for them.
 
-*Moves follow what changes.* Nothing is pushed down or up but what the inserted buffer touches, and
-what that touches. Memory and time for a move do not depend on how many buffers there are, only on
-how many meet one.
+*Incremental moves.* A move pushes only the buffers that rest on the inserted one, directly or
+indirectly. Memory and time for a move depend on the neighbours of a buffer, not on the number of
+all buffers.
 """
 
 from __future__ import annotations
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "staged insertion"
-# Of size times lifespan over all buffers, in each stage.
+# Share of the total area (size times lifespan) in each stage.
 _STAGES = 0.96, 0.993, 0.9993, 1.0
-# The first limit is so much above the most live bytes, or the target if that is higher.
+# The first limit exceeds the most live bytes by this share, or is the target if that is higher.
 _ABOVE = 0.0019
-# How far from the target the next limit is: after one that was met, of the peak; after one that was
-# not, of itself.
+# Distance of the next limit from the target: after a limit was met, as a share of the peak's
+# distance; after a limit was given up, as a multiple of that limit's distance.
 _CLOSER, _FARTHER = 0.5, 2
-# A peak above the limit by so much of the limit's way from the target is as good as the limit.
+# A peak counts as within the limit if it is above it by at most this share of the limit's distance
+# from the target.
 _AS_GOOD = 0.25
-# Moves a buffer of a stage until its limit is given up.
+# Moves a buffer of a stage after which its limit is given up.
 _PATIENCE = 15
-# Moves after which weights are forgotten by half; moves between two looks at the clock.
+# Moves after which learned weights are halved; moves between two looks at the clock.
 _EPOCH, _CHUNK = 50_000, 500
-# How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
+# Weight that an ejection adds to a buffer; moves for which a placed buffer is held.
 _LEARNING, _TENURE = 0.1, 2
-# Where time is counted in work: seconds a move, for each buffer that may meet one.
+# For deadlines that count work: seconds a move and neighbour.
 _WORK = 1.2e-7
-# The same of first fit, for each pair of buffers.
+# For deadlines that count work: seconds of first fit for each pair of buffers.
 _WORK_A_PAIR = 1e-9
 # A row and an address are sorted as one word.
 _ROWS, _BYTES = 2**20, 2**42
@@ -59,14 +60,14 @@ _UNLIMITED = np.iinfo(np.int64).max
 
 
 class _Stage:
-    """The hardest buffers as a problem of their own, by their first section.
+    """The hardest buffers as a separate problem, sorted by first section.
 
     Attributes
     ----------
     rows
-        Their rows in the whole problem.
+        Rows of these buffers in the whole problem.
     lowest_end, placed
-        Where they end, bytes, and if they are placed at all; shape ``(len(rows),)``.
+        Ends of the buffers, bytes, and true for placed ones; shape ``(len(rows),)``.
     moves
         Moves made.
     """
@@ -100,7 +101,7 @@ class _Stage:
         return int(self._cursor[0])
 
     def insert(self, moves: int, limit: int) -> int:
-        """Make moves, or until everything is placed below the limit; return how many wait."""
+        """Make moves until all buffers are placed below the limit; returns the number waiting."""
         from cpplan.packing.search.staged_insertion_kernel import insert
 
         self.placed &= self.lowest_end <= limit
@@ -131,14 +132,14 @@ class _Stage:
 
 
 class StagedInsertion(LocalSearch):
-    """A search that can be continued: it keeps the partial packing of its stage.
+    """Staged insertion; it keeps the partial packing of its stage, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem; see :meth:`applies_to`.
     seed
-        Of the moves.
+        Seed of the random moves.
 
     Examples
     --------
@@ -161,19 +162,19 @@ class StagedInsertion(LocalSearch):
         self._number = 0
         self._stage: _Stage | None = None
         self._limit: int | None = None
-        # Moves that the stage had made when its limit was set.
+        # Number of moves of the stage when its limit was set.
         self._since = 0
-        # The last packing that kept a limit, all placed.
+        # The last complete packing within a limit.
         self._met: Ints | None = None
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
-        """Not where buffers have gaps or fixed offsets, nor beyond what a word can hold."""
+        """True if no buffer has gaps or a fixed offset, and a word holds a row and an address."""
         plain = not problem.gaps and not problem.fixed
         return plain and len(problem) < _ROWS and int(problem.size.sum()) < _BYTES
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
-        """Make ``moves`` moves, in hundreds, or until the peak is at most ``target``.
+        """Make about ``moves`` moves, or until the peak is at most ``target``.
 
         Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
@@ -197,7 +198,7 @@ class StagedInsertion(LocalSearch):
         return self.best(state)
 
     def _begin(self, number: int) -> _Stage:
-        """A stage that goes on from the packing of the one before."""
+        """A stage that continues from the packing of the one before."""
         before, self._number, self._since = self._stage, number, 0
         stage = _Stage(self.problem, self._hardest_first[: self._counts[number]], self._seed)
         if before is not None:
@@ -219,7 +220,7 @@ class StagedInsertion(LocalSearch):
         return max(target, min(first, closer) if self._limit is None else closer)
 
     def _advance(self, target: int, deadline: Deadline) -> None:
-        """Place the rest where that may do; else go on to the next stage."""
+        """Complete the packing by first fit in late stages; if too high, begin the next stage."""
         assert self._peak is not None
         assert self._limit is not None
         last = self._number == len(self._counts) - 1
@@ -232,7 +233,7 @@ class StagedInsertion(LocalSearch):
         self._stage = self._begin(self._number + 1)
 
     def _go_on(self, target: int, deadline: Deadline) -> None:
-        """Take what is reached where that is better; give up a limit that takes too long."""
+        """Complete the packing if that may lower the peak; give up a limit that takes too long."""
         stage = self._stage
         assert stage is not None
         assert self._peak is not None
@@ -248,7 +249,7 @@ class StagedInsertion(LocalSearch):
             self._give_up(target)
 
     def _give_up(self, target: int) -> None:
-        """Return to the last limit met, for one not as low; if there is none, begin anew."""
+        """Return to the last packing within a limit, with a higher limit; without one, restart."""
         stage, peak, limit = self._stage, self._peak, self._limit
         assert stage is not None
         assert peak is not None
@@ -262,7 +263,7 @@ class StagedInsertion(LocalSearch):
         self._aim((limit + peak) // 2)
 
     def _complete(self, deadline: Deadline) -> int:
-        """Place what is not in the stage, or waits in it, by first fit; the peak with that."""
+        """Place buffers that wait or are not in the stage by first fit; returns the peak."""
         from cpplan.packing.search.squeaky_kernel import place_below
 
         stage, problem = self._stage, self.problem
@@ -287,12 +288,12 @@ class StagedInsertion(LocalSearch):
 
 
 def _hardness(problem: Problem) -> NDArray[np.float64]:
-    """Size times the root of the lifespan: a large buffer has few places, a long one neighbours."""
+    """Size times the root of the lifespan: large buffers have few places, long ones neighbours."""
     return np.asarray(problem.size * np.sqrt(problem.upper - problem.lower))
 
 
 def _stage_counts(problem: Problem, hardest_first: Ints) -> list[int]:
-    """Buffers of each stage, ascending; the last has all.
+    """Number of buffers of each stage, ascending; the last stage has all.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Compiled insertion that follows only what a move changes; see ``staged_insertion``.
+"""Compiled insertion that updates only the buffers a move affects; see ``staged_insertion``.
 
-Rows are sorted by their first section, so that all neighbours of one lie in a range of rows. A
-move raises what lies above the inserted buffer as far as it must, and lowers the latest offsets of
-what lies below: both remain packings, only not as tight as they could be. Every call begins by
-pushing everything down and up.
+Rows are sorted by their first section, so that all neighbours of a row lie in a range of rows. A
+move raises the lowest ends of buffers above the inserted one as far as necessary, and lowers the
+latest offsets of buffers below it. Both stay valid, but may not be tight. Every call begins with a
+push of all buffers down and up.
 
-``near`` holds, for every row, the first that can meet it and the one after the last; ``scratch``
-a word a section, and six a buffer. A buffer that is not placed ends at 0 at the lowest and starts
-never at the latest, so that it is in nobody's way.
+``near`` holds, for every row, the range of rows that may be its neighbours. ``scratch`` has one
+word for each section and six for each buffer. An unplaced buffer has the lowest end 0 and the
+latest offset ``_NEVER``, so that it conflicts with no other.
 """
 
 # The compiler gives these functions their types.
@@ -21,13 +21,13 @@ from cpplan.packing.search.insertion_kernel import _best_offset, _draw, _push_do
 from cpplan.runtime.loop_compiler import compiled_loop
 
 _NEVER = np.iinfo(np.int64).max
-# A word to sort by holds a row in its low bits, and an address in the others.
+# A sort key is one word: the row in its low bits, the address in the others.
 _BITS = 20
 
 
 @compiled_loop
 def _sort(words, count):
-    """Shell sort."""
+    """Sort the first ``count`` words by Shell sort."""
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
@@ -55,7 +55,7 @@ def _push(heap, count, key, row):
 
 @compiled_loop
 def _pop(heap, count):
-    """Take the top of a heap of ``count`` away; return its row."""
+    """Remove the top of a heap of ``count`` words; returns its row."""
     row = heap[0] & ((1 << _BITS) - 1)
     word = heap[count - 1]
     at, child = 0, 1
@@ -72,11 +72,11 @@ def _pop(heap, count):
 
 @compiled_loop
 def _raise_above(row, offset, near, lower, upper, size, step, heap, moved, old, lowest_end):
-    """Raise what lies above a buffer just placed, and what lies above that.
+    """Raise the buffers above a buffer just placed, directly or indirectly.
 
     Of two neighbours, the one that ended higher before lies above. Rows are taken in the order of
-    these former ends, so that each is where it will be before those above it are raised. ``old`` is
-    -1 for a row that has not moved.
+    these former ends, so that a row is final before the rows above it are raised. ``old`` is the
+    former end of a row that has moved, else -1.
     """
     count, total, changed, below = 0, 0, row, offset
     while True:
@@ -106,9 +106,10 @@ def _raise_above(row, offset, near, lower, upper, size, step, heap, moved, old, 
 
 @compiled_loop
 def _lower_below(row, offset, near, lower, upper, size, step, heap, moved, old, lowest_end, latest):
-    """Lower the latest offsets of what lies below a buffer just placed, and of what is below that.
+    """Lower the latest offsets of buffers below a buffer just placed, directly or indirectly.
 
-    The mirror image of raising; what ends at ``offset`` at the lowest lies below the first.
+    The mirror image of ``_raise_above``. A buffer lies below the placed one if its lowest end is at
+    most ``offset``.
     """
     count, total, changed, above = 0, 0, row, _NEVER
     while True:
@@ -159,10 +160,10 @@ def insert(
     cursor,
     random,
 ):
-    """Make ``moves`` moves, or until all are placed below ``limit``; return how many are not.
+    """Make ``moves`` moves, fewer if all buffers are placed below ``limit``; returns those waiting.
 
-    ``order`` lists what is placed by its lowest end, ``cursor`` holds the moves made and the
-    tenure.
+    ``order`` lists the placed buffers by lowest end; ``cursor`` holds the number of moves made and
+    the tenure.
     """
     _first, lower, upper = spans
     skyline, waiting, ends, starts, heap, old, weight = scratch
@@ -182,7 +183,7 @@ def insert(
             break
         now = cursor[0]
         cursor[0] += 1
-        # The harder of two drawn at random.
+        # Take the heavier of two random buffers.
         chosen, drawn = _draw(random, left), _draw(random, left)
         if weight[waiting[drawn]] > weight[waiting[chosen]]:
             chosen = drawn

@@ -1,4 +1,4 @@
-"""Orders in which exact searches break ties: words, and words over perturbed keys."""
+"""Orders in which exact searches break ties: preorders, with or without perturbed keys."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class TieOrders:
-    """Orders of one problem's buffers, by the letters of ``heuristics.preorders``.
+    """Orders of the buffers of a problem, by words over the letters of ``heuristics.preorders``.
 
-    Total is not perturbed: that many buffers share it is what lets the other letters count.
+    Total is not perturbed: many buffers share the same total, so that the other letters count.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class TieOrders:
         return np.lexsort([-keys[letter] for letter in reversed(word)])
 
     def perturbed(self, word: str) -> Ints:
-        """Rows in the word's order, had lengths and sizes been somewhat different."""
+        """Rows in the word's order, with random noise on widths, areas and sizes."""
         spread = self._random.choice(self._spreads)
         keys = [self._total if letter == "T" else self._moved(letter, spread) for letter in word]
         return np.lexsort([-key for key in reversed(keys)])

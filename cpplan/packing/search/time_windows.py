@@ -1,6 +1,7 @@
-"""Windows of time in a packing: who is live in one, and the problem of packing it anew.
+"""Windows of time in a packing: the buffers live in one, and the problem of packing them again.
 
-What lies within a window is free; whatever else is live in it stays where it is, as an obstacle.
+A buffer whose lifespan lies within the window is free to move. Every other buffer live in it stays
+in place as an obstacle.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cpplan.packing.reduction import reduce_problem
 
 
 class Rectangles(NamedTuple):
-    """Steps and addresses that are taken."""
+    """Occupied steps and addresses."""
 
     lower: Ints
     upper: Ints
@@ -24,22 +25,22 @@ class Rectangles(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A window as a problem of its own.
+    """A window as a separate problem.
 
     Attributes
     ----------
     problem
-        The free buffers, and after them, fixed, the rectangles around them.
+        The free buffers, followed by the obstacles as fixed buffers.
     rows
-        The free buffers' rows in the whole problem.
+        Rows of the free buffers in the whole problem.
     steps
-        The free buffers' lifespans, as in the whole problem, shape ``(2, free)``.
+        Lifespans of the free buffers in the whole problem, shape ``(2, free)``.
     offsets
-        Where everything lies at present, shape ``(len(problem),)``.
+        Current offsets of all rows, shape ``(len(problem),)``.
     high
         Obstacles that reach above the level.
     level
-        Obstacles were cut off here.
+        Height at which obstacles are cut off.
     """
 
     problem: Problem
@@ -85,7 +86,7 @@ class TimeWindows:
         self._upper = np.sort(problem.upper)
         self._reach = np.maximum.accumulate(problem.upper[self._by_lower])
         self.end = int(problem.upper.max(initial=0))
-        # What may move, and can be told from a rectangle by its empty steps alone.
+        # Buffers without fixed offsets whose gaps free all of their bytes.
         self.movable = np.ones(len(problem), bool)
         self.movable[list(problem.fixed)] = False
         for row, gaps in problem.gaps.items():
@@ -97,13 +98,13 @@ class TimeWindows:
         return int(started - np.searchsorted(self._upper, lower, side="right"))
 
     def rows(self, lower: int, upper: int) -> Ints:
-        """The buffers whose lifespans meet these steps, by lower."""
+        """Buffers whose lifespans meet these steps, sorted by first step."""
         first = np.searchsorted(self._reach, lower, side="right")
         rows = self._by_lower[first : np.searchsorted(self._lower, upper, side="left")]
         return rows[self.problem.upper[rows] > lower]
 
     def around(self, row: int, count: int, before: float) -> tuple[int, int] | None:
-        """Steps around a lifespan that nearly ``count`` lifespans meet; ``None`` if more always do.
+        """Widest steps around a lifespan that at most ``count`` lifespans meet, or ``None``.
 
         ``before`` is the share of the added steps that lies before the lifespan.
         """
@@ -122,15 +123,14 @@ class TimeWindows:
         return max(0, lower), min(self.end, upper)
 
     def piece(self, lower: int, upper: int, offsets: Ints, level: int) -> Piece:
-        """Everything that can move and lies within these steps, and what is around it.
+        """The problem of the movable buffers within these steps, with the others as obstacles.
 
-        Of what is around, only what lies below the level counts: what is higher has to come down
-        itself, and need not keep others from it.
+        Obstacles are cut off at the level, because buffers above it are to be lowered too.
         """
         problem, rows = self.problem, self.rows(lower, upper)
         within = (problem.lower[rows] >= lower) & (problem.upper[rows] <= upper)
         free = rows[within & self.movable[rows]]
-        # Beyond the free buffers, nothing can be in their way.
+        # Steps beyond the lifespans of the free buffers do not matter.
         lower = int(problem.lower[free].min(initial=upper))
         upper = int(problem.upper[free].max(initial=lower))
         around = np.ones(len(rows), bool)

@@ -1,18 +1,18 @@
-"""Insertion search for a great many buffers: in windows of time, the rest stays as it is.
+"""Insertion search for a great many buffers, in windows of time.
 
-With many buffers, few end too high, here and there. The one that ends highest is taken, and a
-window around its lifespan that some hundreds of buffers meet; those that lie within it are packed
-anew by :mod:`cpplan.packing.search.insertion_search`, around the others, below an aim that
-is half-way to the target. Where that does not help, the next window around that buffer is larger
-and is searched for longer; in the end the aim is raised. Once nothing ends above it, the next aim
-is half of the way that is left.
+With many buffers, only a few end too high. The search takes the buffer that ends highest, and a
+window around its lifespan that some hundreds of buffers meet. The buffers within the window are
+packed again by :mod:`cpplan.packing.search.insertion_search`, around the others, below an aim
+half-way between peak and target. If the buffer still ends above the aim, the next window around it
+is larger and is searched for longer; after some windows, the aim is raised. Once no buffer ends
+above the aim, the next aim is half-way between the new peak and the target.
 
-A buffer that lives longer than a window may be is moved by force: to the offset where least is in
-its way. What is there goes on top of everything, and is lowered in windows like all that ends too
-high. If that does not lead below the best peak in time, the best packing is taken up again.
+A buffer that lives longer than the largest window is moved by force to the offset where it overlaps
+least. The overlapped buffers go on top of all others, and are lowered in windows in turn. If this
+does not lead below the best peak soon, the search returns to the best packing.
 
-Memory is linear in buffers; a window costs the same however many there are, but for finding who
-ends highest.
+Memory is linear in the number of buffers. The time for a window does not depend on that number,
+except for finding the highest buffer.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion in windows"
-# Where time is counted in work: seconds a buffer of a window, and of the whole problem.
+# For deadlines that count work: seconds for a buffer of a window, and of the whole problem.
 _WORK, _WORK_OF_ALL = 3e-6, 1e-9
 
 
 class WindowedInsertion(LocalSearch):
-    """A search that can be continued: it keeps the packing it is at.
+    """Insertion in windows; it keeps its current packing, so that it can be continued.
 
     Parameters
     ----------
     problem
         A reduced problem.
     seed
-        Of the choice of windows and the moves in them.
+        Seed of the choice of windows and of the moves in them.
 
     Attributes
     ----------
     wide
-        Whether so many are live at once that few windows can be searched.
+        True if windows have so many buffers that only few can be searched.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class WindowedInsertion(LocalSearch):
         breadth = float((problem.upper - problem.lower).sum())
         live = breadth / max(1, self._windows.end)
         self._first_count = int(max(self._tuning.window_least, self._tuning.window_lives * live))
-        # With so many live at once, other searches lower the peak as fast.
+        # With so many buffers live at once, other searches lower the peak as fast.
         self.wide = 2 * self._first_count > self._tuning.insertion_buffers
         self._tries: dict[int, int] = {}
         self._made = 0
@@ -103,7 +103,7 @@ class WindowedInsertion(LocalSearch):
         return self.best(state)
 
     def _lower_highest(self, target: int, deadline: Deadline) -> bool:
-        """Search one window, or move by force; false if there was nothing to try."""
+        """Search one window, or move a buffer by force; false if neither was possible."""
         tuning = self._tuning
         assert self._current is not None
         assert self._peak is not None
@@ -124,8 +124,8 @@ class WindowedInsertion(LocalSearch):
         steps = self._windows.around(row, count, before)
         if steps is None:
             steps = self._windows.around(row, most, before)
-        worn = self._first_count * wider ** (tries - 1) > most
-        if steps is None or worn:
+        largest_tried = self._first_count * wider ** (tries - 1) > most
+        if steps is None or largest_tried:
             self._tries.pop(row, None)
             return self._force(row, target)
         moves = tuning.window_moves * tuning.window_longer**tries
@@ -147,17 +147,18 @@ class WindowedInsertion(LocalSearch):
     def _pack(
         self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
     ) -> int:
-        """Search one window, from the peak of its highest buffer; the peak reached."""
+        """Search one window from the peak of its highest buffer; returns the peak reached."""
         found, valid = self._search(lower, upper, peak, aim, moves, deadline)
         if not valid and found < peak:
-            # What was cut off of others is in the way: as low as it got, with nothing cut there.
+            # Buffers overlap a cut-off part of an obstacle: search again with the peak reached as
+            # the aim, at which obstacles are cut off then.
             found, _ = self._search(lower, upper, peak, found, moves, deadline)
         return found
 
     def _search(
         self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
     ) -> tuple[int, bool]:
-        """The peak reached, and whether the packing is valid; then it is kept."""
+        """The peak reached, and true if the packing is valid and was kept."""
         assert self._current is not None
         piece = self._windows.piece(lower, upper, self._current, aim)
         deadline.spend(_WORK * len(piece.problem))
@@ -175,7 +176,7 @@ class WindowedInsertion(LocalSearch):
         return found.peak, valid
 
     def _keep(self) -> None:
-        """Take the current packing for the best, if it is."""
+        """Keep the current packing if it is the best so far."""
         assert self._current is not None
         assert self._peak is not None
         peak = int((self._current + self.problem.size).max())
@@ -183,18 +184,21 @@ class WindowedInsertion(LocalSearch):
             self._offsets, self._peak, self._left = self._current.copy(), peak, None
 
     def _return(self) -> None:
-        """To the best packing."""
+        """Return to the best packing."""
         assert self._offsets is not None
         self._current, self._left = self._offsets.copy(), None
 
     def _force(self, row: int, target: int) -> bool:
-        """Move a buffer to where least is in its way, and that on top; whether there is a place."""
+        """Move a buffer to its lightest place, and the overlapped buffers on top.
+
+        Returns false if no place is possible.
+        """
         assert self._current is not None
         problem, offsets = self.problem, self._current
         near = self._windows.rows(int(problem.lower[row]), int(problem.upper[row]))
         near = near[near != row]
         width = problem.upper[near] - problem.lower[near]
-        # Long buffers are as hard to lower as this one; the noise leads elsewhere the next time.
+        # Long buffers are hard to lower, so they cost more. Noise varies the place between calls.
         noise = self._random.uniform(0.5, 1, len(near))
         cost = problem.size[near] * width.astype(float) ** 2 * noise
         cost[~self._windows.movable[near]] = np.inf
@@ -207,11 +211,11 @@ class WindowedInsertion(LocalSearch):
             return False
         offsets[row] = place
         top = int((offsets + problem.size).max())
-        gone = near[
+        overlapped = near[
             (offsets[near] < place + problem.size[row])
             & (offsets[near] + problem.size[near] > place)
         ]
-        for other in gone.tolist():
+        for other in overlapped.tolist():
             step = int(problem.alignment[other])
             offsets[other] = -(-top // step) * step
             top = int(offsets[other] + problem.size[other])
