@@ -102,7 +102,7 @@ def test_what_does_not_fit_ends_with_3(model, tmp_path, capsys):
         (["--at", "n=1,n=2"], "'n' is 1 already"),
         (["--at", "m=1"], "there is no dimension 'm'"),
         (["--at", "n=0"], "below its lower bound 1"),
-        (["--at", "n=1", "--at", "n=1"], "two sizes are called 'n=1'"),
+        (["--at", "n=1", "--at", "n=1"], "two sizes have the label 'n=1'"),
         ([*AT, "--capacity", "lots"], "--capacity: 'lots' is not a byte count"),
         ([*AT, *["--capacity", "1"] * 3], "--capacity is given 3 times"),
         ([*AT, "--dim", "n=4"], "dims are for ONNX, torch and TFLite models only"),

@@ -223,7 +223,7 @@ def test_checks_without_values_take_all_sizes():
         ([{"n": 1, "m": 2}], {}, "size 0: there is no dimension 'm'"),
         ([{"n": 0}], {}, "size 0: dimension 'n' is 0, below its lower bound 1"),
         ([{"n": 1.5}], {}, "size 0: dimension 'n' must be an integer"),
-        ([ONE, ONE], {}, "two sizes are called 'n=1'"),
+        ([ONE, ONE], {}, "two sizes have the label 'n=1'"),
         ([ONE], {"order": "best"}, "order='best'"),
         ([ONE], {"objective": "mean"}, "objective='mean'"),
         ([ONE], {"capacities": [1, 2]}, "2 capacities for 1 sizes"),

@@ -10,13 +10,13 @@ from cpplan.packing.sizes.size_set import SizeSet
 
 
 def arena_bounds(sizes: SizeSet) -> Ints:
-    """For every size, bytes that no layout valid at all of them can do without; shape ``(sizes,)``.
+    """Lower bound on the arena at every size, for offsets valid at all sizes; shape ``(sizes,)``.
 
-    Buffers live at one step are stacked with room for the most that each ever has; only the topmost
-    one's counts as it is at the size in question. So the sum of the largest sizes live at a step,
-    less the largest difference between a buffer's largest size and the one in question, bounds the
-    arena. That is at least the live bytes at that size. Largest sizes are rounded up to an
-    alignment where only buffers with that alignment count.
+    Each buffer live at a step needs room for its largest size, except the topmost one, which needs
+    only its bytes at the given size. So the bound is the sum of the largest sizes live at a step,
+    less the largest difference between a buffer's largest size and its bytes at the given size. It
+    is at least the live bytes at that size. If only buffers of one alignment count, their largest
+    sizes are rounded up to it.
 
     O(n log n) for each size and alignment.
 
@@ -32,7 +32,7 @@ def arena_bounds(sizes: SizeSet) -> Ints:
     for row, offset in merged.fixed.items():
         bounds = np.maximum(bounds, offset + sizes.bytes[:, row])
     for unit in np.unique(np.append(merged.alignment, 1)).tolist():
-        # Nothing lies in a window's way at its own offset: all of them begin at 0.
+        # Every span counts from the start of its buffer.
         counted = (merged.alignment[spans.buffer] % unit == 0) & (spans.end > 0)
         buffer, lower, upper = spans.buffer[counted], spans.lower[counted], spans.upper[counted]
         held = -(-spans.end[counted] // unit) * unit

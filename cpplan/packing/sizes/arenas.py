@@ -1,4 +1,4 @@
-"""Layouts for a set of sizes as an objective: levels of the arenas needed at every size."""
+"""Objective of layouts for a set of sizes: levels over the arenas at every size."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Arenas:
         return tuple(level.value(arenas) for level in self.levels)
 
     def bound(self, level: int, values: Sequence[int]) -> Bound:
-        """Lower bound on a level for layouts with these values on the levels before."""
+        """Lower bound on a level for layouts with these values on the earlier levels."""
         limits = self.limits(level - 1, values) if level else None
         found = topmost_bound(self.reduction.problem, self.bytes, self.levels[level], limits)
         return Bound(found, NAME)
 
     def limits(self, level: int, values: Sequence[int]) -> Ints:
-        """Arenas that keep the levels up to this one at these values, shape ``(sizes,)``."""
+        """Largest arenas for which levels up to this one keep these values, shape ``(sizes,)``."""
         pairs = zip(self.levels[: level + 1], values, strict=False)
         every = [each.limits(value, len(self.sizes)) for each, value in pairs]
         found: Ints = np.min(every, axis=0)
@@ -76,7 +76,7 @@ class Arenas:
         >>> Arenas(sizes, reduce_problem(sizes.merged), [one]).highest(np.array([8, 10])).tolist()
         [2]
         """
-        # No address is beyond 2**62: sums with what no level limits stay within 64 bits.
+        # Sizes without a limit have 2**62, so that differences stay within 64 bits.
         found: Ints = (np.minimum(limits, LIMIT)[:, None] - self.bytes).min(axis=0)
         return found
 

@@ -10,10 +10,10 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 @compiled_loop
 def first_fit(order, lower, upper, size, alignment, highest, placed, offset):
-    """Offsets into ``offset``; ``False`` as soon as one would exceed its buffer's ``highest``.
+    """Write offsets by first fit; returns false if a buffer would exceed its ``highest`` offset.
 
-    Buffers have no gaps and none is fixed. ``placed`` is scratch, shape ``(n,)``: the rows placed
-    so far, by offset.
+    Buffers must have no gaps and no fixed offsets. ``placed`` is scratch, shape ``(n,)``: the rows
+    placed so far, by offset.
     """
     for count in range(len(order)):
         row = order[count]

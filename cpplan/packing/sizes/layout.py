@@ -1,4 +1,4 @@
-"""One layout for several sizes, and its price against plans for each size alone."""
+"""One layout for several sizes, and its price compared with a separate plan for each size."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SizesLayout:
-    """Offsets that are the same at every size, and the arena needed at each.
+    """Offsets that are the same at every size, and the arena needed at each size.
 
-    At a size, everything lies within that size's arena: growing it moves nothing. The layout is
-    also valid at any sizes that are, buffer by buffer, at most those of one of these.
+    No buffer moves if the arena grows from one size to another. The layout is also valid for other
+    sizes if every buffer is at most as large as at one of the planned sizes.
 
     Attributes
     ----------
     name
-        Of the model or file planned.
+        Name of the planned model or file.
     status
-        ``optimal``: every level is proved smallest, given the ones before it. ``feasible``: a
+        ``optimal``: every level is proved smallest, given the earlier levels. ``feasible``: a
         layout, not proved best. ``infeasible``: proved not to fit the capacities. ``unknown``: no
-        layout within them was found, and none was ruled out.
+        layout within the capacities was found, and none is excluded.
     buffers
-        Names, one a buffer.
+        Names of the buffers.
     labels
-        What the sizes are called.
+        Names of the sizes.
     bytes
-        Of every buffer at every size, shape ``(sizes, n)``.
+        Bytes of every buffer at every size, shape ``(sizes, n)``.
     offset
         Byte addresses, the same at every size, shape ``(n,)``, or ``None`` if there is no plan.
     arena
         Bytes needed at every size, ``max(offset + bytes)``, shape ``(sizes,)``, or ``None``.
     lower_bound
-        No layout with offsets that stay needs less at that size, shape ``(sizes,)``.
+        Lower bound on the arena at every size for common offsets, shape ``(sizes,)``.
     alone_offset
-        What a run time may prefer: offsets of every size's own, shape ``(sizes, n)``.
+        Offsets planned for each size alone, shape ``(sizes, n)``; a runtime may prefer them.
     alone, alone_bound
-        Bytes needed where a size is planned alone, and a bound on that, shape ``(sizes,)``.
+        Bytes needed if a size is planned alone, and a bound on them, shape ``(sizes,)``.
     levels, value, bound
-        What was minimised, one after another; its values; and bounds on these, each of which
-        holds for layouts that are the best on the levels before. A price is in thousandths.
+        Names of the levels that were minimised in turn, their values, and bounds. Each bound holds
+        for layouts that are best on the earlier levels. A price is in thousandths.
     capacities
-        The limits asked for, one a size, or none.
+        Limit of each size, or none.
     found_by
-        What found the offsets.
+        Name of the method that found the offsets.
     runtime
         Seconds.
 

@@ -1,4 +1,4 @@
-"""Levels one by one, in turns: local search, then CP-SAT; each turn is longer than the last."""
+"""Search on the levels in turns: local search, then CP-SAT; each turn is longer than the last."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def improve_levels(
     Parameters
     ----------
     best
-        Takes every improvement at once.
+        Every improvement is offered to it at once.
     budget
-        For all of it.
+        Deadline, workers and seed of the run.
     most_effort
-        End after the turn that has this effort; each has four times the last one's, the first 1.
+        Effort of the last turn; the first turn has effort 1, each later one four times as much.
     """
     climb, deadline = OrderClimb(best, budget.seed), budget.deadline
     try:
@@ -56,7 +56,7 @@ def _in_turns(
     budget: Budget,
     most_effort: int | None,
 ) -> bool:
-    """Search all levels in turns; return true if nothing is left to do, false if time ran out."""
+    """Search all levels in turns; returns false if time ran out, true if the turns are over."""
     tuning, deadline = active(), budget.deadline
 
     def turn(effort: int) -> Turn:
@@ -80,7 +80,10 @@ def _in_turns(
 
 
 def _finish(best: BestLayout, climb: OrderClimb, deadline: Deadline) -> None:
-    """The levels after the first that is open: a last gain there came at whatever cost here."""
+    """Search the levels after the first open one with the remaining time.
+
+    Improvements of an earlier level may have made the later levels worse.
+    """
     unsettled = [number for number in range(len(best.values)) if not best.settled(number)]
     later = unsettled[1:] or unsettled
     for k, number in enumerate(later):
@@ -104,19 +107,22 @@ def _run_cp_sat(best: BestLayout, number: int, budget: Budget, work: float) -> b
     entries = int((problem.spans.upper - problem.spans.lower).sum())
     weight = max(int(level.base.max()) * best.values[number], level.scale * total)
     if entries > active().section_entries or weight > _LARGEST_TERM:
-        _logger.info("CP-SAT left out: %d section entries, terms of %d", entries, weight)
+        _logger.info(
+            "CP-SAT skipped: the model would have %d section entries and terms up to %d",
+            entries, weight,
+        )  # fmt: skip
         return False
     from cpplan.runtime.cp_sat_run import improve_by_model
     from formulations.packing_sizes import build
 
-    # A bound holds for layouts that keep the levels before as they were when the model was built.
+    # A bound holds for layouts with the values of earlier levels at the time of building.
     settled = best.settled_before(number)
     return improve_by_model(
         lambda: build(
             problem,
             arenas.bytes,
             unit=address_unit(problem),
-            # Pushed down, no layout is higher than all buffers on top of one another.
+            # A layout pushed down is no higher than the stack of all buffers.
             limits=np.minimum(
                 arenas.limits(number, best.values), max(total, int(arenas.of(best.best).max()))
             ),

@@ -19,21 +19,21 @@ EXCESS, LARGEST, WORST_PRICE = "excess", "largest arena", "worst price"
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One number to be minimised: the largest cost of an arena, over some sizes.
+    """One number to be minimised: the largest cost of an arena over some sizes.
 
-    With arena ``a`` at size ``k``, that is ``scale * (a - free[k]) / base[k]``, rounded up, and at
+    The cost of arena ``a`` at size ``k`` is ``scale * (a - free[k]) / base[k]``, rounded up, and at
     least 0.
 
     Attributes
     ----------
     name
-        For people.
+        Name for messages.
     sizes
-        Which sizes count, shape ``(m,)``.
+        Sizes that count, shape ``(m,)``.
     base, free
-        Of those sizes, shape ``(m,)``; ``base`` is positive.
+        Divisor, positive, and free bytes of each of these sizes, shape ``(m,)``.
     scale
-        Positive.
+        Positive factor.
 
     Examples
     --------
@@ -75,11 +75,11 @@ def objective_levels(
     capacities: Sequence[int | None] = (),
     labels: Sequence[str] = (),
 ) -> list[Level]:
-    """The levels, the first one first.
+    """The levels of the objective, in order of importance.
 
-    Bytes above the capacities, if there are any; the largest arena, or the worst price; then, if
-    ``prefix_stable``, the arena at every size, from the largest to the smallest. Sizes are called
-    by their ``labels``, or by their numbers.
+    First come the bytes above the capacities, if there are capacities; then the largest arena or
+    the worst price; then, if ``prefix_stable``, the arena at every size from the largest to the
+    smallest. Sizes are named by their ``labels``, or by their numbers.
 
     Examples
     --------

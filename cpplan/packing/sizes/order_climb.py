@@ -1,10 +1,10 @@
 """Local search over orders of first fit, for several sizes at once.
 
-A layout is described by the order in which first fit places its buffers; by increasing offset, any
-layout pushed down is. One move takes a buffer that ends at the arena of a size that counts, and
-places it earlier, or takes one live together with it, and places that one later. The new order is
-kept unless its layout is worse. What is on top at the largest size decides how much the others
-need: large buffers had better be placed late.
+A layout is described by the order in which first fit places its buffers; the order by increasing
+offset describes any layout pushed down. A move takes a buffer that ends at the arena of a size that
+counts, and places it earlier; or it takes a buffer live together with that one, and places it
+later. The new order is kept unless its layout is worse. The topmost buffer at the largest size
+decides how much the other sizes need, so that large buffers are best placed late.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "order search"
 
 
 class OrderClimb:
-    """A search that can be continued from whatever is the best layout.
+    """A local search that continues from the best layout known.
 
     Examples
     --------
@@ -48,12 +48,12 @@ class OrderClimb:
 
     def __init__(self, best: BestLayout, seed: int):
         self.best, self.arenas, self.problem = best, best.arenas, best.arenas.reduction.problem
-        # A buffer that ends too high goes down; one live with it goes up as a rule.
+        # A buffer that ends too high moves earlier; a buffer live with it mostly moves later.
         self._moves = OrderMoves(self.problem, seed, together=0.5, earlier=(1.0, 0.3))
         self._placements = 0
 
     def start(self, deadline: Deadline) -> None:
-        """The orders that size, lifespan and growth suggest, and the best layout upside down."""
+        """Try orders by size, lifespan and growth, and the best layout upside down."""
         problem, best = self.problem, self.best
         growth = np.ptp(self.arenas.bytes, axis=0)
         orders = [preorder(problem, word) for word in PREORDERS]
@@ -62,16 +62,16 @@ class OrderClimb:
         orders.append(self._upwards(best.best))
         for order in orders:
             self._try(order, 0, deadline)
-        # Each layout is pushed down too: that is never worse, at any size.
+        # Push each layout down too, which never makes it worse at any size.
         self._try(np.argsort(-(best.best + problem.size), kind="stable"), 0, deadline)
         self._try(self._upwards(best.best), 0, deadline)
         for order in orders[: len(PREORDERS)]:
             self._try(self._hung(order, deadline), 0, deadline)
 
     def _hung(self, order: Ints, deadline: Deadline) -> Ints:
-        """The order, by offset, of first fit from the top down, as if all levels met their bounds.
+        """The order by offset of first fit from the top down, as if all levels met their bounds.
 
-        What must not be on top, because it ends too high at some size, starts that much lower.
+        A buffer starts lower if it would otherwise end too high at some size.
         """
         arenas, problem, least = self.arenas, self.problem, self.best.least
         limits = arenas.limits(len(least) - 1, least)
@@ -84,9 +84,9 @@ class OrderClimb:
         return np.argsort(-(hung + problem.size), kind="stable").astype(np.int64)
 
     def run(self, number: int, moves: int, deadline: Deadline) -> None:
-        """Make ``moves`` moves for one level, keeping the levels before at least as good.
+        """Make ``moves`` moves for one level, without making earlier levels worse.
 
-        O(n²) a move. Raises ``TimeUpError`` in mid-move.
+        O(n²) a move. Raises ``TimeUpError`` during a move.
         """
         best, values, offsets = self.best, None, self.best.best
         order = self._upwards(offsets)
@@ -101,7 +101,7 @@ class OrderClimb:
             moved = self._move(order, offsets, better)
             if moved is None:
                 return
-            # Whatever keeps these limits is as good on this level and those before.
+            # A layout within these limits is as good on this level and the earlier ones.
             placed = self._place(moved, allowed, deadline)
             if placed is not None:
                 order, offsets = self._upwards(placed), placed
@@ -139,7 +139,7 @@ class OrderClimb:
         return offset if fits else None
 
     def _move(self, order: Ints, offsets: Ints, better: Ints) -> Ints | None:
-        """Another order; ``None`` if no buffer lies above the offsets that would be better."""
+        """Another order; ``None`` if no buffer lies above its offset in a better layout."""
         high = np.flatnonzero(offsets > better)
         if not len(high):
             return None

@@ -1,12 +1,13 @@
 """Buffers with a set of sizes, and one packing problem whose layouts are valid at all of them.
 
-Offsets stay where they are while sizes change. Two buffers that are live together must be apart at
-every size at which both hold bytes, so that the one that lies lower needs the room of the most that
-it has at any of these. If all buffers hold bytes at every size, the layouts are those of *one*
-problem, with every buffer at its largest; its peak is the largest arena. Otherwise a buffer that is
-empty at a size makes room for others at that size only: the problem then runs through the lifespans
-once for every such pattern of empty buffers, one after another, and a buffer's bytes differ from
-one run to the next, as windows of its gaps.
+Offsets are the same at every size. Two buffers live together must not overlap at any size at which
+both hold bytes: the lower buffer needs room for the most bytes that it has at any of these sizes.
+
+If all buffers hold bytes at every size, the layouts are those of *one* problem with every buffer at
+its largest size; its peak is the largest arena. Otherwise, a buffer that is empty at some size
+makes room for others at that size only. The merged problem then repeats the lifespans once for each
+pattern of empty buffers, one after another. The bytes of a buffer differ between these repetitions;
+they are expressed as windows of gaps.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class SizeSet:
     problem
         The buffers in one pool; their sizes are not read. Gaps have no windows.
     bytes
-        Of each buffer at every size, shape ``(sizes, n)``.
+        Bytes of each buffer at every size, shape ``(sizes, n)``.
     labels
-        What the sizes are called, unique; their numbers if left out.
+        Unique names of the sizes; their numbers by default.
 
     Raises
     ------
@@ -70,7 +71,7 @@ class SizeSet:
         check_names("a size's label", labels)
         if len(set(labels)) < len(labels):
             twice = next(label for k, label in enumerate(labels) if label in labels[:k])
-            raise InputError(f"two sizes are called {twice!r}")
+            raise InputError(f"two sizes have the label {twice!r}")
         if (table < 0).any():
             k, row = (int(x[0]) for x in np.nonzero(table < 0))
             raise InputError(
@@ -82,8 +83,8 @@ class SizeSet:
         for row, gaps in self.problem.gaps.items():
             if any(gap.begin < gap.end for gap in gaps):
                 raise InputError(
-                    f"buffer {self.problem.names[row]!r}: its gaps have windows, whose bytes at "
-                    "other sizes are not known"
+                    f"buffer {self.problem.names[row]!r}: its gaps have windows, and their bytes "
+                    "at other sizes are not known"
                 )
         alignment = self.problem.pools[0].alignment
         object.__setattr__(self, "problem", self.problem.aligned_to(alignment))
@@ -102,7 +103,7 @@ class SizeSet:
 
     @cached_property
     def merged(self) -> Problem:
-        """Problem whose layouts are those valid at every size, its peak being the largest arena."""
+        """Problem whose layouts are valid at every size; its peak is the largest arena."""
         layers = self._layers()
         if len(layers) == 1:
             return replace(self.problem, size=layers[0])
@@ -117,7 +118,10 @@ class SizeSet:
         return replace(problem, size=most, upper=upper, gaps=gaps)
 
     def _layers(self) -> list[Ints]:
-        """For every pattern of empty buffers, the most of each; without what another covers."""
+        """Most bytes of each buffer for every pattern of empty buffers.
+
+        A pattern is left out if another has at least as many bytes in every buffer.
+        """
         empty = np.unique(self.bytes > 0, axis=0)
         most = [self.bytes[((self.bytes > 0) == which).all(axis=1)].max(axis=0) for which in empty]
         return [
@@ -127,7 +131,7 @@ class SizeSet:
         ]
 
     def _gaps(self, row: int, held: Sequence[int], period: int) -> Sequence[Gap]:
-        """A buffer's gaps where it holds ``held[k]`` bytes during the ``k``-th run."""
+        """Gaps of a buffer that holds ``held[k]`` bytes during the ``k``-th repetition."""
         problem = self.problem
         lower, upper, most = int(problem.lower[row]), int(problem.upper[row]), max(held)
         found = []

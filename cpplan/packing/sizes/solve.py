@@ -1,4 +1,4 @@
-"""``layout_for_sizes``: one layout for a set of sizes, and each size alone, within one deadline."""
+"""``layout_for_sizes``: one layout for a set of sizes, and a plan for each size alone."""
 
 from __future__ import annotations
 
@@ -41,34 +41,32 @@ def layout_for_sizes(
 ) -> SizesLayout:
     """One offset for every buffer, such that nothing overlaps at any of several sizes.
 
-    Two buffers live together must be as far apart as the lower one is large, at its largest. So the
-    smallest possible largest arena is that of packing all buffers at their largest over the set
-    (not: over the ranges of the variables). Which ones lie on top decides about the smaller sizes,
-    where only the last one's own bytes count beyond its offset.
+    Of two buffers live together, the lower one needs room for its largest size. So the smallest
+    possible largest arena is the peak of packing all buffers at their largest size in the set (not
+    in the ranges of the variables). The arenas at smaller sizes depend on the topmost buffers: only
+    these count with their bytes at the given size.
 
     Parameters
     ----------
     problem
         Lifespans, alignments, gaps without windows, fixed offsets; one pool. Sizes are not read.
     bytes
-        Of every buffer at every size, shape ``(sizes, n)``.
+        Bytes of every buffer at every size, shape ``(sizes, n)``.
     budget
-        For everything, 60 seconds and one worker if left out; the best layout so far is returned
-        when it is spent.
+        Deadline, workers and seed; 60 seconds and one worker by default. When the deadline passes,
+        the best layout so far is returned.
     prefix_stable
-        Go on to minimise the arena at every size, one after another from the largest to the
-        smallest (by their bounds), with what came before at its minimum. Otherwise they are
-        whatever the layout with the first level at its minimum needs.
+        True to minimise also the arena at every size, from the largest to the smallest (by their
+        bounds), each with the earlier ones at their minimum.
     objective
-        What comes first: the ``"largest"`` arena, or the worst ``"ratio"`` of an arena to what that
-        size planned alone needs at least (``cpplan.packing.bounds``, without search), in
-        thousandths.
+        First level: the ``"largest"`` arena, or the worst ``"ratio"`` of an arena to the lower
+        bound of that size alone (``cpplan.packing.bounds``, without search), in thousandths.
     capacities
-        Bytes that the arena may have, one a size, ``None`` for any number. They come before all.
+        Largest arena of each size, bytes, ``None`` for no limit. They come before all levels.
     labels
-        What the sizes are called, unique; their numbers if left out.
+        Unique names of the sizes; their numbers by default.
     report
-        Called with the values and the bounds of all levels at every improvement, and its source.
+        Called at every improvement with the values and bounds of all levels, and the source.
 
     Returns
     -------
@@ -122,7 +120,7 @@ def layout_for_sizes(
     except KeyboardInterrupt:
         deadline.cancel()
     with holding_interrupts() as hold:
-        hold()  # what was found is checked and handed out, however impatient the user
+        hold()  # check and return the layout even if the user presses Ctrl-C again
         if same is not None:
             bounds[same] = max(int(bounds[same]), merged.bound.value)
         return _make_plan(best, alone, bounds, limits, deadline.elapsed())

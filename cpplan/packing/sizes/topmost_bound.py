@@ -1,4 +1,4 @@
-"""A bound on one level, given what the levels before allow: which buffer is on top at a step."""
+"""A bound on one level from the choice of the topmost buffer at a step."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ _LARGEST_TERM = 2**60
 
 
 def topmost_bound(problem: Problem, bytes: Ints, level: Level, limits: Ints | None) -> int:
-    """The least value of a level in layouts whose arenas keep some limits.
+    """Lower bound on a level for layouts whose arenas keep within limits.
 
-    As in ``arena_bounds``, buffers live at one step are stacked with room for the most that each
-    ever has, all but the topmost. That is the same buffer at all sizes: where one would be best for
-    one size and another for the next, something has to give; and one that takes an arena beyond
-    its limit cannot be on top.
+    As in ``arena_bounds``, each buffer live at a step needs room for its largest size, except the
+    topmost one. The topmost buffer is the same at all sizes, even if another would be best for some
+    of them. A buffer cannot be topmost if an arena would then exceed its limit.
 
-    The problem is a reduced one, ``bytes`` are those of its rows at every size, shape
-    ``(sizes, rows)``, and some layout keeps the limits, shape ``(sizes,)``.
+    The problem is reduced; ``bytes`` has shape ``(sizes, rows)``; some layout keeps within the
+    limits, shape ``(sizes,)``.
 
-    0 where numbers are too large for it. O(sizes × pairs of a step and a buffer live at it) for
-    every alignment.
+    Returns 0 if numbers are too large. O(sizes × pairs of a step and a buffer live at it) for every
+    alignment.
 
     Examples
     --------

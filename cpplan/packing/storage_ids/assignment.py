@@ -25,28 +25,27 @@ class StorageAssignment:
     Attributes
     ----------
     name
-        Of the model or file planned.
+        Name of the planned model or file.
     status
         ``optimal``: the total equals the bound. ``feasible``: not proved smallest.
     buffers
-        Names, one a buffer.
+        Names of the buffers.
     storage
-        Number of the storage that each lies in, shape ``(n,)``. Storages are numbered in the order
-        in which they are first used.
+        Storage number of each buffer, shape ``(n,)``; storages are numbered by first use.
     bytes
-        Of each storage, shape ``(m,)``.
+        Bytes of each storage, shape ``(m,)``.
     lower_bound
-        No assignment has a smaller total, bytes; ``None`` if nothing was proved.
+        Proved lower bound on the total, bytes; ``None`` if there is none.
     groups
-        Key of each storage (its dtype, scope or device), where buffers of different groups must
-        not share.
+        Key of each storage (its dtype, scope or device), if buffers of different groups must not
+        share.
     found_by, bound_by
-        What found the assignment; what proves the bound.
+        Name of the method that found the assignment; name of the bound's proof.
     runtime
         Seconds, or ``None`` if nothing ran.
     expressions
-        Bytes of each storage that may have any number of them; ``bytes`` counts none. Variables
-        that have bounds are at those.
+        Bytes of each storage without a size bound, as an expression; such storages count 0 in
+        ``bytes``. Bounded variables have their bounds as values.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class StorageAssignment:
 
     @property
     def total(self) -> int:
-        """Bytes of all storages together, but for those of any size."""
+        """Bytes of all storages together, without those that have no size bound."""
         return int(self.bytes.sum())
 
     @property
@@ -91,7 +90,7 @@ class StorageAssignment:
         Raises
         ------
         InputError
-            If there is no such buffer.
+            If the buffer is unknown.
         """
         if buffer not in self.buffers:
             raise InputError(f"no storage holds a buffer {buffer!r}")
@@ -157,10 +156,10 @@ def make_assignment(
     bound_by: str | None = None,
     runtime: float | None = None,
 ) -> StorageAssignment:
-    """The assignment that puts buffers of one number, shape ``(n,)``, into one storage.
+    """The assignment with the storage number of each buffer, shape ``(n,)``.
 
-    Storages are as large as their largest buffer, and numbered anew. ``keys`` are the buffers'
-    groups, one a row.
+    Storages are as large as their largest buffer, and renumbered by first use. ``keys`` are the
+    groups of the buffers.
     """
     by_first_use = np.lexsort((np.arange(len(problem)), problem.lower))
     numbers = dict.fromkeys(storage[by_first_use].tolist())

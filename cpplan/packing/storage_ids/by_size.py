@@ -2,7 +2,8 @@
 
 Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), as in
 TFLite's GPU delegate. Without groups the problem is *max-coloring* (Pemmaraju, Raman and
-Varadarajan, SODA 2004): colour what meets differently and pay for the largest of each colour.
+Varadarajan, SODA 2004): buffers live together get different colours, and each colour costs its
+largest buffer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SECONDS_PER_CELL = 1e-8
 
 
 def shared_objects(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
-    """By decreasing size, each into the smallest storage that is free while it lives.
+    """By decreasing size, each into the smallest storage that is free during its lifespan.
 
     Ties by first step. No storage ever grows. O(n × storages × log n).
 
@@ -45,7 +46,7 @@ def shared_objects(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
         wanted = [pairs[k] for k in range(first[row], first[row + 1]) if held[k]]
         storages = of_group[labels[row]]
         tries += len(storages)
-        # They were made by decreasing size: the last one is the smallest.
+        # Storages were made by decreasing size, so that the last one is the smallest.
         number, timeline = next(
             (one for one in reversed(storages) if one[1].is_free(wanted)), (used, None)
         )
@@ -59,12 +60,12 @@ def shared_objects(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
 
 
 def shared_objects_improved(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
-    """In stages by size; within a stage, what leaves a storage idle the least comes first.
+    """In stages by size; within a stage, the buffer that leaves a storage idle least comes first.
 
-    The *positional maxima* (see ``rank_bound``) cut the sizes into stages. Of the buffers of the
-    present stage, the next is the one that some storage can take with the fewest steps between it
-    and another buffer there; ties go to the larger. If there is none, the largest gets a new
-    storage. Gaps are not made use of. O(n² × storages) numpy work at worst, n² as a rule.
+    The *positional maxima* (see ``rank_bound``) cut the sizes into stages. In each stage, the next
+    buffer is the one with the fewest idle steps between it and another buffer of some free storage;
+    ties go to the larger buffer. If no storage is free, the largest buffer gets a new one. Gaps are
+    not used. At worst O(n² × storages) numpy work, mostly O(n²).
 
     Examples
     --------
@@ -90,11 +91,11 @@ def _by_idle_time(problem: Problem, deadline: Deadline) -> Ints:
     storage = np.zeros(count, np.int64)
     maxima = np.unique(positional_maxima(problem))
     stage = len(maxima) - np.searchsorted(maxima, problem.size)
-    # Of equal idle times the first in this order is taken.
+    # Ties of idle times are broken by this order.
     order = np.lexsort((problem.lower, -problem.size, stage))
     end_of_stage = np.searchsorted(stage[order], stage, side="right")
     waiting = np.ones(count, bool)
-    # Steps between a buffer and its nearest member of each storage; _NEVER where they meet.
+    # Steps between a buffer and the nearest buffer of each storage; _NEVER if two overlap.
     idle: list[Ints] = []
     least = np.full(count, _NEVER)
     begin = 0
@@ -127,7 +128,7 @@ def _by_idle_time(problem: Problem, deadline: Deadline) -> Ints:
 
 
 class _Timeline:
-    """The steps during which a storage is in use: ranges, ascending and apart.
+    """The steps at which a storage is in use: ascending, disjoint ranges.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``check_assignment``: a check of storage assignments that knows no planner."""
+"""``check_assignment``: a check of storage assignments that imports no planner."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def check_assignment(
 ) -> None:
     """Raise if an assignment breaks a rule. O(n log n).
 
-    Every buffer of the problem lies in a storage that is large enough and of its group; two that
-    hold bytes at the same step lie in different ones; the status is what bound and total say.
+    The rules: every buffer lies in a storage of its group that is large enough; two buffers that
+    hold bytes at the same step lie in different storages; the status agrees with bound and total.
 
     Parameters
     ----------
     problem
-        What had to be assigned.
+        Problem with the buffers to assign.
     assignment
-        What was.
+        Assignment to check.
     keys
-        Group of every buffer, one a row, if groups must not be mixed.
+        Group of every buffer, if groups must not be mixed.
 
     Raises
     ------
     VerificationError
-        Names the buffers, the storage and the step.
+        If a rule is broken; the message names the buffers, the storage and the step.
 
     Examples
     --------
@@ -77,10 +77,13 @@ def check_assignment(
 
 
 def _check_apart(problem: Problem, assignment: StorageAssignment) -> None:
-    """If any two spans in a storage meet, then so do two that follow one another by first step."""
+    """Raise if two spans of a storage overlap in time.
+
+    Then two neighbours in the order by first step overlap, so that only neighbours are compared.
+    """
     spans = problem.spans
     holding = np.flatnonzero(spans.end > spans.begin)
-    # Several windows of one gap do not meet one another: the first of them stands for all.
+    # Several windows of one gap are one use of the storage: keep the first.
     _, once = np.unique(
         np.stack([spans.buffer, spans.lower])[:, holding], axis=1, return_index=True
     )

@@ -1,4 +1,4 @@
-"""Storages by CP-SAT: a smaller total, or the proof that there is none."""
+"""Storages by CP-SAT: a smaller total, or a proof that there is none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def improve(
     Parameters
     ----------
     problem, group
-        What to assign, and a group label a row, shape ``(n,)``.
+        Buffers to assign, and the group label of every row, shape ``(n,)``.
     storage
         A valid assignment to start from: storage numbers, shape ``(n,)``.
     budget
@@ -66,15 +66,18 @@ def improve(
     rows = reduction.rows
     literals, entries = _literals(reduction.problem), count_entries(reduction.problem)
     if literals > active().storages_literals or entries > active().section_entries:
-        _logger.info("no CP-SAT for storages: %d literals, %d entries", literals, entries)
+        _logger.info(
+            "CP-SAT skipped for storages: the model would have %d literals and %d entries",
+            literals, entries,
+        )  # fmt: skip
         return
     from formulations import shared_storage, storage_classes
 
-    # Classes of equal storages leave no symmetry, but only intervals can be shared out in a class.
+    # Classes of equal storages have no symmetry, but need buffers without gaps.
     build = shared_storage.build if reduction.problem.gaps else storage_classes.build
-    # Buffers that never hold a byte go with the largest of their group, and add this much.
+    # Buffers that never hold a byte share the largest storage of their group, and enlarge it.
     aside = _aside(problem, group, rows)
-    # With the hint's total as the limit, CP-SAT's neighbourhood searches complain on stderr.
+    # With the hint's total as the limit, CP-SAT's neighbourhood searches write to stderr.
     upper = int(reduction.problem.size.sum())
 
     def restored(leaders: Ints) -> Ints:

@@ -26,17 +26,17 @@ def group_keys(
     Parameters
     ----------
     source
-        What the problem was made of.
+        Source of the problem.
     problem
         The buffers.
     group_by
-        ``"dtype"``: of the tensor whose storage the buffer is. A mapping: from the names of buffers
-        or tensors to scopes, devices, or any other keys.
+        ``"dtype"`` for the dtype of the buffer's tensor, or a mapping from the names of buffers or
+        tensors to scopes, devices, or any other keys.
 
     Raises
     ------
     InputError
-        If a buffer has no group; names it.
+        If a buffer has no group; the message names it.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def as_labels(keys: Sequence[str] | None, count: int) -> Ints:
 
 
 def buffer_tensors(program: Program, problem: Problem) -> dict[str, Tensor]:
-    """For every buffer of a program, the tensor whose storage it is (see ``liveness``).
+    """The tensor of every buffer of a program (see ``liveness``).
 
     Examples
     --------

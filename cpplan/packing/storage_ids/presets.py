@@ -1,4 +1,4 @@
-"""Assignments as compilers make them, each preset named after the compiler's pass."""
+"""Storage assignments made like compilers' passes, each named after its pass."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def relax_static_plan(
 ) -> StorageAssignment:
     """The storages of TVM Relax's ``StaticPlanBlockMemory``.
 
-    Storage tokens within each dtype; what may have any size shares only with what has provably the
-    same. What leaves its block is not planned and missing from the
-    result: inputs and outputs of the graph, and all that an op with bodies accesses (its branches
-    are blocks of their own, which are planned).
+    Storage tokens within each dtype; a buffer without a size bound shares only with buffers of
+    provably equal size. Buffers that leave their block are not planned and are missing from the
+    result: inputs and outputs of the graph, and all buffers that an op with bodies accesses. The
+    bodies are separate blocks, and are planned.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def relax_static_plan(
     match_range
         See ``storage_tokens``.
     outputs
-        ``"keep"``: what the graph returns has storages of its own, as with Relax's
+        ``"keep"`` gives the results of the graph separate storages, as with Relax's
         ``memory_plan_dynamic_func_output``.
 
     Raises
     ------
     InputError
-        If the source is a bare problem, or a buffer has no group; names it.
+        If the source is a bare problem, or a buffer has no group; the message names it.
 
     Examples
     --------

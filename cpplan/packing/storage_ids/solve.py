@@ -28,7 +28,7 @@ from cpplan.runtime.interrupts import holding_interrupts
 
 
 class StorageAlgorithm(Protocol):
-    """Gives every buffer of a problem, with a group label a row, the number of a storage."""
+    """Function from a problem and the group label of every row to storage numbers."""
 
     def __call__(self, problem: Problem, group: Ints, deadline: Deadline, /) -> Ints: ...
 
@@ -66,10 +66,10 @@ def share_storages(
     seed: int = 0,
     deterministic: bool = False,
 ) -> StorageAssignment:
-    """Assign buffers to whole storages, one after another, with the smallest total found.
+    """Assignment of buffers to whole storages with the smallest total found.
 
-    For runtimes that cannot place a tensor at an offset within a block. Buffers that are live
-    together never share, nor do two of which one may have any size, unless they are provably equal.
+    For runtimes that cannot place a tensor at an offset within a block. Buffers live together never
+    share a storage. A buffer without a size bound shares only with buffers of provably equal size.
 
     Parameters
     ----------
@@ -77,21 +77,21 @@ def share_storages(
         A graph, a program, or a bare problem without fixed offsets. Alignments do not matter: a
         buffer starts where its storage starts.
     time_limit
-        Seconds for everything; the best assignment so far is returned when they are over.
+        Seconds for the whole run; then the best assignment so far is returned.
     group_by
-        What must not be mixed in one storage. ``"dtype"``, or a mapping from the names of buffers
-        or tensors to a key (scope, device, …); ``None`` if anything may share.
+        Groups that must not share a storage: ``"dtype"``, or a mapping from the names of buffers or
+        tensors to a key (scope, device, …); ``None`` if all may share.
     algorithm
         A baseline to run alone: ``storage_tokens`` (Relay), ``shared_objects``,
-        ``shared_objects_improved`` (Pisarchyk and Lee), ``bump`` (no reuse). If left out, all of
-        them, then CP-SAT.
+        ``shared_objects_improved`` (Pisarchyk and Lee), ``bump`` (no reuse). By default all of
+        them run, then CP-SAT.
     inputs, outputs, constants
-        What is assigned of the model's boundary: see :class:`~cpplan.model.residency.Residency`.
+        Handling of the model's boundary: see :class:`~cpplan.model.residency.Residency`.
     workers
-        Threads; as many as there are cores if left out. With one, and where time does not end the
-        search, the same input and seed give the same assignment.
+        Threads; by default one a core. With one worker, if the time limit does not end the search,
+        the same input and seed give the same assignment.
     seed
-        For random choices.
+        Seed of random choices.
     deterministic
         Count work instead of time, with one worker.
 
@@ -122,7 +122,7 @@ def share_storages(
     problem = as_problem(source, Residency(inputs, outputs, constants))
     for row in problem.fixed:
         raise InputError(
-            f"buffer {problem.names[row]!r} has a fixed offset, but there are none in storages"
+            f"buffer {problem.names[row]!r} has a fixed offset, but storages have no offsets"
         )
     keys = group_keys(source, problem, group_by)
 
@@ -137,7 +137,7 @@ def share_storages(
         except (TimeUpError, KeyboardInterrupt):
             deadline.cancel()
         with holding_interrupts() as hold:
-            hold()  # what was found is checked and handed out, however impatient the user
+            hold()  # check and return the assignment even if the user presses Ctrl-C again
             found = make_assignment(
                 bounded,
                 best.best,
@@ -172,7 +172,7 @@ def _totals(problem: Problem, group: Ints) -> LevelIncumbent[Ints]:
 def _search(best: LevelIncumbent[Ints], problem: Problem, group: Ints, budget: Budget) -> None:
     names, deadline = list(ALGORITHMS), budget.deadline
     if len(problem) >= active().many_buffers:
-        # Linear work comes first, even when reading the problem took all the time.
+        # The linear heuristic comes first, even if reading the problem used up the time.
         names.remove("storage_tokens")
         late = not (deadline.endless or deadline.cancelled) and deadline.expired()
         first = Deadline(active().grace) if late else deadline

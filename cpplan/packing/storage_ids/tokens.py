@@ -1,4 +1,4 @@
-"""Relay's storage tokens: at every step take a free storage of about the right size.
+"""Relay's storage tokens: at every step, take a free storage of about the right size.
 
 The rule of TVM's ``GraphPlanMemory`` and, within each dtype and scope, of Relax's
 ``StaticPlanBlockMemory``.
@@ -21,15 +21,15 @@ _SECONDS_PER_REQUEST = 2e-6
 def storage_tokens(
     problem: Problem, group: Ints, deadline: Deadline, *, match_range: int = MATCH_RANGE
 ) -> Ints:
-    """Serve the buffers by first step; what has ended by then is free again. O(n log n).
+    """Storage numbers by Relay's rule: serve the buffers by first step. O(n log n).
 
-    A request of ``s`` bytes takes, of the free storages in its group with sizes from
-    ``s // match_range`` to ``s * match_range``, the smallest that is large enough, else the largest
-    one, which grows to ``s``; where there is none, a new one. With a ``match_range`` of 0 nothing
-    is shared.
+    A storage is free again when its buffer has ended. A request of ``s`` bytes considers the free
+    storages of its group with sizes from ``s // match_range`` to ``s * match_range``. It takes the
+    smallest that is large enough; else the largest, which grows to ``s``; else a new storage. With
+    a ``match_range`` of 0 nothing is shared.
 
-    Relay holds parameters and constants for ever: ask for ``inputs="keep", constants="keep"`` to
-    get its storages.
+    Relay never frees parameters and constants: use ``inputs="keep", constants="keep"`` to get its
+    storages.
 
     Examples
     --------
@@ -48,8 +48,8 @@ def storage_tokens(
         if count % _CHECK_EVERY == 0:
             deadline.check(_CHECK_EVERY * _SECONDS_PER_REQUEST)
         while upper[ending[ended]] <= lower[row]:
-            gone = ending[ended]
-            free[groups[gone]].put(bytes_of[storage[gone]], int(storage[gone]))
+            freed = ending[ended]
+            free[groups[freed]].put(bytes_of[storage[freed]], int(storage[freed]))
             ended += 1
         found = free[groups[row]].take(size[row], match_range) if match_range else None
         if found is None:
@@ -61,7 +61,7 @@ def storage_tokens(
 
 
 class _FreeStorages:
-    """Free storages of one group, by size; of equal ones the first to become free comes first.
+    """Free storages of one group, by size; ties by the time at which they became free.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Storages of buffers that may have any size: shared only where their bytes are provably equal."""
+"""Storages of buffers without a size bound, shared only if their sizes are provably equal."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def assign_apart(
     assign: Assign,
     alone: Collection[str] = (),
 ) -> StorageAssignment:
-    """Assignment by ``assign`` of the buffers with bounds, with separate storages for the others.
+    """Assignment by ``assign`` of buffers with a size bound; others get separate storages.
 
-    Of the others, those named in ``alone`` share with none. The bound proved is on the bytes of the
-    bounded storages.
+    Buffers without a size bound share only with provably equal ones, and those in ``alone`` with
+    none. The proved bound is on the bytes of the bounded storages.
     """
     sizes = _unbounded_sizes(source, problem)
     if not sizes or isinstance(source, Problem) or source.graph.symbols is None:
@@ -62,7 +62,7 @@ def assign_apart(
 
 
 def _unbounded_sizes(source: Program | Problem, problem: Problem) -> dict[int, int | Dim]:
-    """Row -> bytes with all bounded variables at their bounds, of buffers that have no bound."""
+    """Row -> size of each buffer without a size bound, with bounded variables at their bounds."""
     if isinstance(source, Problem) or source.graph.symbols is None:
         return {}
     from cpplan.symbolic.layout import buffer_tensors
@@ -83,7 +83,7 @@ def _share(
     groups: Mapping[str, str],
     dims: Mapping[str, Range],
 ) -> Ints:
-    """Numbers of storages, one a row; each for equal sizes of one group."""
+    """Storage number of every row; a storage has buffers of one group with equal sizes."""
     from cpplan.symbolic.layout import share_equal
 
     names = [problem.names[row] for row in rows]
@@ -92,7 +92,7 @@ def _share(
     }
     found = share_equal(dict(zip(names, sizes, strict=True)), lives, dims, groups)
     storage = np.array([found[name].storage for name in names], np.int64)
-    # Buffers without bytes may share anything: these have some.
+    # The checker lets buffers without bytes overlap, so give these one byte.
     some = replace(problem.subset(rows), size=np.ones(len(rows), np.int64))
     labels = [f"{size} {groups[name]}" for name, size in zip(names, sizes, strict=True)]
     check_assignment(some, make_assignment(some, storage, labels), labels)

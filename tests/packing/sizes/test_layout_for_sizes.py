@@ -257,7 +257,7 @@ def test_improvements_are_reported_in_order():
         ({"bytes": [1, 2]}, r"bytes has shape \(2,\): expected \(sizes, 2\)"),
         ({"bytes": [[1, -2]]}, "buffer 'b': size must not be negative at size '0'"),
         ({"bytes": [[1.5, 2]]}, "bytes must hold integers"),
-        ({"labels": ["x", "x"]}, "two sizes are called 'x'"),
+        ({"labels": ["x", "x"]}, "two sizes have the label 'x'"),
         ({"labels": ["x"]}, "there are 1 labels for 2 sizes"),
         ({"objective": "least"}, "objective='least' is not understood: expected one of largest"),
         ({"capacities": [4]}, "there are 1 capacities for 2 sizes"),
