@@ -1,4 +1,4 @@
-"""Bands: the parts of a tensor that are tensors of their own.
+"""Bands: parts of a cut tensor, each of them a tensor of the graph of pieces.
 
 See :mod:`cpplan.splitting.piece_graph`, "Bands" and "Views".
 """
@@ -21,7 +21,7 @@ Box = tuple[Interval, ...]
 
 
 class Band(NamedTuple):
-    """A part of a tensor that is a tensor of its own."""
+    """A part of a cut tensor: its name in the graph of pieces, and its box in the tensor."""
 
     name: str
     box: Box
@@ -45,9 +45,9 @@ class Bands:
     Attributes
     ----------
     of
-        Tensor that has cuts -> its bands by their boxes, in the order of the shape.
+        Tensor with cuts -> box -> name of its band, in row-major order of the boxes.
     box
-        Band, or tensor without cuts that may have some -> its box.
+        Band -> its box. A tensor that may be cut, but has no cuts, has the box of its shape.
     """
 
     def __init__(self, cuts: TensorCuts):
@@ -55,7 +55,7 @@ class Bands:
         self.of: dict[str, dict[Box, str]] = {}
         self.box: dict[str, Box] = {}
         self._parts: dict[str, list[list[Interval]]] = {}
-        # Where the parts along each axis begin and end.
+        # Tensor -> for each axis, the starts and the stops of its parts.
         self._ends: dict[str, list[tuple[list[int], list[int]]]] = {}
         for name, axes in cuts.at.items():
             if any(axes):
@@ -80,11 +80,14 @@ class Bands:
         self.box.update((band, box) for box, band in self.of[name].items())
 
     def names(self, tensor: str) -> Iterable[str]:
-        """Names of a tensor's bands; its own if it has no cuts."""
+        """Names of a tensor's bands; the tensor's own name if it has no cuts."""
         return self.of[tensor].values() if tensor in self.of else (tensor,)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Tensors of the graph of pieces, but for workspaces of ops that are cut and sums."""
+        """Tensors of the graph of pieces.
+
+        Missing are the partial sums and the workspaces of pieces, which :class:`OpPieces` adds.
+        """
         for tensor in self._graph.tensors:
             bands = self.of.get(tensor.name)
             if tensor.kind == "workspace":
@@ -95,16 +98,16 @@ class Bands:
                 yield from (self._band(tensor, name, box) for box, name in bands.items())
 
     def _band(self, tensor: Tensor, name: str, box: Box) -> Tensor:
-        """The band of a tensor; of a view, a view of the band of its storage."""
+        """One band of a tensor; the band of a view is a view of a band of its storage."""
         shape = tuple(stop - start for start, stop in box)
         if tensor.view_of is None:
-            # Tensors that are cut have whole elements, all of the same bytes.
+            # Only tensors whose elements have the same number of whole bytes are cut.
             size = tensor.nbytes // math.prod(tensor.shape or ()) * math.prod(shape)
             return replace(tensor, name=name, shape=shape, size=size)
         return replace(tensor, name=name, shape=shape, **self._within_band(tensor, box))
 
     def _uncut(self, tensor: Tensor) -> Tensor:
-        """A tensor without cuts; a view lies in a band of its storage if that has cuts."""
+        """A tensor without cuts; a view of a storage with cuts lies in one of its bands."""
         if tensor.view_of is None or self._graph.root[tensor.name][0] not in self.of:
             return tensor
         return replace(tensor, **self._within_band(tensor, self.box[tensor.name]))
@@ -130,7 +133,7 @@ class Bands:
         base = self.of[root][tuple(whole)]
         if (start, view.nbytes) == (0, storage.nbytes):
             return {"view_of": (base, 0), "size": None}
-        # Between the corners of the part, what the view leaves out of the last position stays out.
+        # Begin at the first element that the view shows and end at its last one.
         width = storage.nbytes // math.prod(storage.shape or ())
         shown = shown_box(self._graph, view)
         assert shown is not None
@@ -161,5 +164,5 @@ class Bands:
 
 
 def text_of(intervals: Iterable[Interval]) -> str:
-    """Intervals as names of bands and pieces have them."""
+    """Text of intervals in the names of bands and pieces."""
     return ",".join(f"{start}:{stop}" for start, stop in intervals)

@@ -1,4 +1,4 @@
-"""A lower bound on the peak of every splitting: what some piece, or the boundary, needs."""
+"""A lower bound on the peak of every splitting: bytes that one piece or the boundary needs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ NAME = "least piece"
 
 
 class LeastPiece(NamedTuple):
-    """Bytes that every splitting needs, and the op with a piece that needs them, if there is one.
+    """Bytes that every splitting needs, and the op that needs them.
 
-    ``whole`` is true if that op cannot be split.
+    ``op`` is ``None`` if the model's inputs or outputs need them; ``whole`` is true if the op
+    cannot be split.
     """
 
     bytes: int
@@ -35,26 +36,27 @@ def describe(least: LeastPiece) -> str:
     'op softmax, which cannot be split,'
     """
     if least.op is None:
-        return "what is there at the start, or at the end,"
+        return "the boundary of the model, its inputs or its outputs,"
     how = "which cannot be split" if least.whole else "in pieces"
     return f"op {printable(least.op)}, {how},"
 
 
 def least_piece(problem: SplitProblem) -> LeastPiece:
-    """The fewest bytes in which some op, or the boundary, fits however ops are split.
+    """Bytes that one op or the boundary needs, however ops are split.
 
-    Each run of a piece needs all that it accesses. Of a tensor's axis that one of the op's axes has
-    a window for it accesses at least the shortest interval, of all others everything; an op without
-    axes accesses its tensors whole. What the caller brings is there at the first step, with what
-    the first run writes, and the outputs are there at the end. As in
-    :func:`cpplan.remat.footprint.shared_footprint`, what may be written in place does not count if
-    bytes may be shared, and of the storages that are copied to or from others only the largest.
+    A piece needs all bytes that it accesses. Along a tensor's axis that is a window of an op's
+    axis, a piece accesses at least the shortest interval; along any other axis it accesses
+    everything. An op without axes accesses its tensors whole. The inputs are live at the first
+    step, together with the outputs of the first run, and the model's outputs are live at the end.
+    If tensors may share bytes, outputs that may be written in place do not count, and among
+    storages that may be placed in one another only the largest counts; as in
+    :func:`cpplan.remat.footprint.shared_footprint`.
     """
     size = problem.size
     shared = problem.sharing
 
     def storage(name: str) -> int:
-        # Views lie in the storage, and are none of their own here.
+        # Here a view never counts as a storage of its own.
         return problem.storage(problem.graph.root[name][0])
 
     copied = {
@@ -90,15 +92,15 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
 
 
 def _sum(sizes: Mapping[int, int], copied: Collection[int]) -> int:
-    """Bytes of storages that are there at once; of those copied anywhere, the largest."""
+    """Bytes of storages that are live together; the ones in ``copied`` count as their largest."""
     apart = sum(size for m, size in sizes.items() if m not in copied)
     return apart + max((size for m, size in sizes.items() if m in copied), default=0)
 
 
 def _staying(problem: SplitProblem) -> dict[int, int]:
-    """Storages that are in the arena to the end, and the bytes that must be.
+    """Storage that stays in the arena to the end -> bytes that must stay.
 
-    Of a storage that may be cut, the elements that are an output.
+    If a storage may be cut, only the elements of its outputs must stay.
     """
     residency, root = problem.residency, problem.graph.root
     kinds = {"output"}

@@ -1,8 +1,9 @@
 """Divisions worth packing, in the order in which they are tried.
 
-A division is the one of fewest pieces within a room (bytes, as estimated) and a cost: few large
-buffers leave fewer holes. Rooms and costs come from grids that do not depend on what is asked for,
-so that all that is tried at one cost limit is tried at every larger one, too.
+A *room* is a limit on the estimated peak. For each room and each limit on the cost, the division
+with the fewest pieces is tried: a few large buffers leave fewer holes than many small ones. Rooms
+and costs come from fixed grids, which do not depend on the user's limits: so whatever is tried at
+one cost limit is tried at every larger limit, too.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from cpplan.splitting.tuning import SplittingTuning
 
 
 class Candidates:
-    """Divisions of fewest pieces within rooms and costs of the grids, each of them once.
+    """Divisions with the fewest pieces for each room and cost of the grids, each of them once.
 
     Parameters
     ----------
     frontier
-        Gives the divisions.
+        Computes the divisions of each room.
     known
-        Divisions of less peak at more cost, the cheapest first.
+        Divisions of ever smaller peak at ever larger cost, the cheapest first.
     most
-        Cost that none may exceed.
+        Limit on the cost of a division.
     base
         Cost of running every op once.
     seen
-        Divisions that were tried before; receives those that are given.
+        Divisions tried before; those yielded here are added.
     """
 
     def __init__(
@@ -46,9 +47,9 @@ class Candidates:
         self._within: dict[int, list[Division]] = {}
 
     def nearest_first(self, high: Callable[[], int]) -> Iterator[Division]:
-        """Candidates of rooms up to ``high``, those first that leave most often the best plan.
+        """Candidates of rooms up to ``high``, beginning with the rooms that most often win.
 
-        Of each room the division of fewest pieces comes first; all others follow.
+        First comes the division with the fewest pieces of each room, then all others.
         """
         if not self._known:
             return
@@ -68,7 +69,7 @@ class Candidates:
                 yield found
 
     def lightest_first(self, high: int, weigh: Callable[[Division], int]) -> Iterator[Division]:
-        """Candidates of rooms up to ``high``, by their weights."""
+        """Candidates of rooms up to ``high``, the least weight first."""
         found = [division for room in self._rooms(high) for division in self._fewest(room)]
         yield from filter(self._is_new, sorted(found, key=weigh))
 
@@ -91,7 +92,7 @@ class Candidates:
         return sorted(room for room in grid | peaks if low <= room <= high)
 
     def _fewest(self, room: int) -> list[Division]:
-        """Divisions of fewest pieces in a room at the costs of the grid, the cheapest first."""
+        """For each cost of the grid, the division with the fewest pieces; the cheapest first."""
         if room not in self._within:
             found = [d for d in self._frontier.fewest_pieces(room) if d.cost <= self._most]
             limits = [self._base * level for level in tuned(SplittingTuning).cost_levels]

@@ -1,4 +1,4 @@
-"""Cascade: a region that runs depth first along its inner axis, as arrays for the compiled loop."""
+"""Cascade: a region run depth first along its inner axis, as arrays for the compiled loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cpplan.splitting.styles import Estimate, Family, Run, Style
 if TYPE_CHECKING:
     from cpplan.splitting.region import Region
 
-# Rows of a table of no interval.
+# Stands for the row of a table if an op accesses a tensor whole.
 _WHOLE = -1
 
 
@@ -72,7 +72,7 @@ class Cascade:
         positions = [region.positions(inner, m) for m in several]
         if second is not None:
             positions = [positions[m] * region.positions(second, m) for m in several]
-        # What several ops of the region write is whole once the first has begun.
+        # A storage that several ops of the region write counts whole once the first one has begun.
         self._tensors = (
             _array(positions),
             _array(region.writers),
@@ -87,7 +87,7 @@ class Cascade:
         self._sinks = _array(_sinks_first(unread))
 
     def run(self, style: Style, strips: Strips, runs: list[Run] | None) -> Estimate:
-        """Bytes and work, strip by strip."""
+        """Estimate of the peak and the work; ``runs`` receives the pieces in their order."""
         from cpplan.splitting.cascade_kernel import Scratch, run_cascade
 
         region, of_each = self._region, strips.steps
@@ -119,13 +119,13 @@ class Cascade:
 
 
 def _sinks_first(unread: Sequence[bool]) -> list[int]:
-    """Ops whose results no op reads, from the last one on; then the others, in order."""
+    """Ops whose results no op reads, the last one first; then the others, in order."""
     ops = range(len(unread))
     return [k for k in reversed(ops) if unread[k]] + [k for k in ops if not unread[k]]
 
 
 class _Tables:
-    """Intervals of positions that steps access, one table after another; equal tables once."""
+    """Tables of the positions that each step accesses, joined; equal tables are stored once."""
 
     def __init__(self) -> None:
         self._low: list[Ints] = []
@@ -134,7 +134,7 @@ class _Tables:
         self._length = 0
 
     def row(self, found: Table | None) -> int:
-        """First row of a table, which is added if it is new; ``_WHOLE`` if there is none."""
+        """First row of a table, which is added if it is new; ``_WHOLE`` for no table."""
         if found is None:
             return _WHOLE
         if found.key not in self._row:

@@ -15,18 +15,18 @@ WHOLE = -1
 
 
 class Scratch(NamedTuple):
-    """Space for a run: rows for ops, for tensors, and for one op more than there are.
+    """Scratch arrays of a run: one entry per op, per tensor, or per op and one more.
 
     Attributes
     ----------
     done
-        Steps run of each op.
+        Steps of each op that have run.
     made, freed
-        Positions of each tensor that are made, and that are free again.
+        Positions of each tensor that have been made, and that have been freed.
     weight
         Bytes of one position of each tensor.
     stack, until
-        Calls under way.
+        Stack of ops under way, and the step up to which each must run.
     """
 
     done: Ints
@@ -44,32 +44,35 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events, scrat
     Parameters
     ----------
     ops
-        ``(extent, adds, read_start, write_start, write)``: steps of each op along the axis, 1 if
-        its outputs are sums over it; its rows in ``reads``, and the tensors that it writes.
+        ``(extent, adds, read_start, write_start, write)``: steps of each op along the axis; 1 if
+        its outputs are sums over it; where its rows in ``reads`` and in ``write`` start; the
+        tensors that it writes.
     reads
-        ``(tensor, table, in_place)``: start of the window's intervals in ``tables`` or -1 if the
-        tensor is read whole; 1 if the op may write over it.
+        ``(tensor, table, in_place)``: the tensor read; where the window's intervals start in
+        ``tables``, or -1 if the tensor is read whole; 1 if the op may write over it.
     tensors
-        ``(extent, writer, table, reader_start, reader)``: positions, the op that writes it or -1,
-        start of that window's intervals or -1, and its readers' rows in ``reads``.
+        ``(extent, writer, table, reader_start, reader)``: positions; the op that writes the tensor
+        or -1; where the intervals of the writer's window start, or -1; where the tensor's rows in
+        ``reader`` start; rows of its readers in ``reads``.
     tables
-        ``(low, high, reader)``: intervals of the windows; the op of each row of ``reads``.
+        ``(low, high, reader)``: intervals of the windows, and the op of each row of ``reads``.
     sinks
         Ops to run, each to its end.
     sizes
-        ``(step, longest)``: steps of a sink at a time, and at most of any piece.
+        ``(step, longest)``: steps of a sink at a time, and most steps of any piece.
     strips
-        ``(base, nbytes, kept)``: bytes that each strip leaves alone, and of each tensor those that
-        it accesses, and 1 if it stays to the strip's end. All is run once for each strip.
+        ``(base, nbytes, kept)``: for each strip, the live bytes that it does not access; for each
+        strip and tensor, the bytes that it accesses, and 1 if they stay live to its end. All ops
+        run once for each strip.
     events
-        Receives ``(strip, op, start, stop)`` of every piece as far as it has rows.
+        Receives ``(strip, op, start, stop)`` of every piece, while there are rows left.
     scratch
         A :class:`Scratch`.
 
     Returns
     -------
     tuple
-        Most bytes live at once, and the number of pieces.
+        Peak of the live bytes, and the number of pieces.
     """
     extent, adds, read_start, write_start, write = ops
     read, read_table, in_place = reads
@@ -109,7 +112,7 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events, scrat
                         w = writer[m]
                         if w < 0:
                             continue
-                        # An op in one piece is not cut, and reads all there is.
+                        # An op that runs in one piece reads the whole tensor.
                         need = length[m]
                         if read_table[e] >= 0 and stop - start < extent[k]:
                             need = high[read_table[e] + stop - 1]
@@ -169,7 +172,7 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events, scrat
                     peak = max(peak, live + added - over)
                     live += added - gone
                     for position in range(write_start[k], write_start[k + 1]):
-                        # What nobody reads is of no use once it is written.
+                        # A result without readers is freed as soon as it is written.
                         m = write[position]
                         if not kept[m] and reader_start[m] == reader_start[m + 1]:
                             live -= weight[m] * (made[m] - freed[m])

@@ -1,4 +1,4 @@
-"""Bytes that a runtime copies to gather bands and to paste pieces, if kernels need one part."""
+"""Bytes that a runtime copies to give kernels each tensor in one contiguous part."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from cpplan.splitting.piece_graph import PieceGraph
 def count_copied_bytes(
     pieces: PieceGraph, program: Program, places: Mapping[str, tuple[int, int]]
 ) -> int:
-    """Bytes of all bands that a run accesses of one tensor, where they are not in one part.
+    """Bytes that must be copied because the bands of one tensor do not lie together.
+
+    For each run and each tensor, these are all bands of the tensor that the run reads or writes,
+    unless they already lie as the tensor itself would.
+
 
     Parameters
     ----------
     pieces
         The graph of pieces.
     program
-        Runs it.
+        The program that runs it.
     places
-        Buffer -> number of its pool, and offset there. Bands that are outside the arena lie as in
-        the whole tensor.
+        Buffer -> number of its pool, and offset there. Bands outside the arena count as lying
+        where they lie in the whole tensor.
     """
     graph, names = program.graph, tensor_copies(program.graph)
     copies: dict[str, int] = {}
@@ -55,7 +59,7 @@ def count_copied_bytes(
 def _in_one_part(
     graph: Graph, boxes: list[Box], names: list[str], places: list[tuple[int, int] | None]
 ) -> bool:
-    """True if bands, given in the order of the shape, lie as one tensor of their size would."""
+    """True if bands, in row-major order, lie in memory as one tensor of their size would."""
     if len(boxes) == 1:
         return True
     axes = {k for one, other in pairwise(boxes) for k in _different(one, other)}

@@ -1,7 +1,7 @@
-"""Cuts of every op to single steps: of a small network, an order of these is as good as any plan.
+"""Cuts of all ops to single steps: for small networks, an order of these is as good as any plan.
 
-A piece of many steps needs no fewer bytes than its steps do one after another. So, if nothing runs
-twice, the least peak over all cuts and all orders of the pieces is that of an order of single
+A piece of many steps needs at least the bytes that its steps need one after another. So if no step
+runs twice, the least peak over all cuts and all orders of pieces is the peak of an order of single
 steps.
 """
 
@@ -16,9 +16,10 @@ from cpplan.splitting.problem import SplitProblem
 
 
 def element_cuts(problem: SplitProblem, most: int) -> list[Pieces] | None:
-    """Cuts of all ops to single steps along all their axes; ``None`` if they are more than most.
+    """Cuts of all ops to single steps along their axes; ``None`` if there are more than ``most``.
 
-    Of axes that cut the same axis of a tensor only the first is taken, and sums come last.
+    If several axes of an op cut the same axis of a tensor, only the first is taken; axes that
+    accumulate come last.
     """
     found, count = [], 0
     for op in problem.ops:
@@ -36,7 +37,7 @@ def element_cuts(problem: SplitProblem, most: int) -> list[Pieces] | None:
 
 
 def _apart(problem: SplitProblem, op: Op) -> list[Axis]:
-    """Axes along which an op may be cut at once."""
+    """Axes along which an op may be cut together: no two cut the same axis of a tensor."""
     found: list[Axis] = []
     taken: set[tuple[str, int]] = set()
     for axis in sorted(problem.axes(op).values(), key=lambda axis: axis.accumulates):

@@ -12,7 +12,7 @@ from cpplan.splitting.styles import Style
 
 
 def use_splitting() -> None:
-    """Run one region of one op, in two pieces, and in two strips."""
+    """Estimate a region of one op in two pieces and in two strips, which compiles the loops."""
     tensors = (
         Tensor("x", shape=(2,), dtype="int8", kind="input"),
         Tensor("y", shape=(2,), dtype="int8", kind="output"),

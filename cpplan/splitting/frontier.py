@@ -34,7 +34,10 @@ class Choice(NamedTuple):
 
 
 Estimates = Callable[[Region, int], Iterator[tuple[Estimate, Style]]]
-"""Styles of a region with their estimates; those of no more than so many bytes are enough."""
+"""Function that yields styles of a region with their estimates.
+
+Its second argument is a target: an estimate of at most this number of bytes is good enough.
+"""
 
 _Options = list[tuple[int, Estimate, Style]]
 
@@ -42,7 +45,7 @@ _Options = list[tuple[int, Estimate, Style]]
 class Division(NamedTuple):
     """A program divided into regions: its peak, cost and number of pieces, as estimated.
 
-    The number is 0 if it was not asked for.
+    ``pieces`` is 0 where only peak and cost were computed.
     """
 
     peak: int
@@ -75,11 +78,11 @@ class Frontier:
     problem
         The program.
     deadline
-        Ends the search for regions; those of the fewest steps come first.
+        Ends the search for regions, which begins with the shortest ones.
     enough
-        Peak that no plan can be below: what has no more need not be cut.
+        Lower bound on the peak of every plan: regions of no higher peak are not cut.
     estimates
-        Functions that give a region's styles, in turn; those of all styles if left out.
+        Functions that yield the styles of a region, called in turn; all styles if left out.
     """
 
     def __init__(
@@ -108,12 +111,12 @@ class Frontier:
         ]
         regions: dict[tuple[int, int], Region] = {}
         for styles in estimates or (_in_line, _in_tiles, _in_strips, _coarsely, _others):
-            # No division with a region of so many bytes is better than the best so far.
+            # A region with as many bytes at its ends cannot improve the best division.
             best_so_far = self.divisions()[0].peak
             for start, stop in spans:
                 if deadline.expired():
                     return
-                # No style makes fewer at the ends.
+                # No style lowers the bytes live at a region's ends.
                 floor = max(problem.boundary[start], problem.boundary[stop])
                 if floor >= best_so_far:
                     continue
@@ -135,7 +138,7 @@ class Frontier:
         return [Division(label.second, label.first, 0, label.choices()) for label in labels]
 
     def fewest_pieces(self, peak: int) -> list[Division]:
-        """Divisions within a peak that no other beats in both cost and pieces, cheapest first."""
+        """Divisions within a peak that no other beats in both cost and pieces; cheapest first."""
         labels = self._labels(
             lambda found: (found.cost, found.pieces),
             lambda one, other: one + other,
@@ -149,9 +152,10 @@ class Frontier:
         join: Callable[[int, int], int],
         fits: Callable[[Estimate], bool] = lambda found: True,
     ) -> list[_Label]:
-        """Labels from the first step to the last that none beats in both their values.
+        """Labels of paths over all steps that no other label beats in both values.
 
-        The first value adds up along a path, the second is joined; labels come by the first.
+        Along a path the first values are added up, and the second values are combined by ``join``.
+        Labels are sorted by the first value.
         """
         steps = len(self._options)
         labels: list[list[_Label]] = [[] for _ in range(steps + 1)]
@@ -180,7 +184,7 @@ class Frontier:
 def _segments(
     problem: SplitProblem, ends: Sequence[int], whole: Sequence[int], longest: int
 ) -> Iterator[tuple[int, int]]:
-    """Steps between two cuts, the shortest first, in which some op may be cut."""
+    """Yield pairs of cuts with an op between them that may be cut, the shortest pairs first."""
     can = [bool(problem.axes(op)) for op in problem.ops]
     pairs = [
         (start, stop)
@@ -197,9 +201,13 @@ def _segments(
 def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
     """Places between steps at which regions may begin and end, ascending.
 
-    Few bytes are live there, or beside them is an op that cannot be cut, one that puts what it
-    reads elsewhere, the first or last of those that write a storage in turn, or one after which no
-    more than this share of the bytes is left; or they are at the foot of one of the highest hills.
+    A place is chosen if one of these holds:
+
+    * fewer bytes are live there than on both sides of it;
+    * the next op leaves less than the share ``steepest`` of the live bytes;
+    * an op beside it cannot be cut, or moves its input to other positions;
+    * an op beside it is the first or the last that writes a storage in turn;
+    * it lies at the foot of one of the highest hills of live bytes.
     """
     live = problem.boundary
     steps = len(live) - 1
@@ -213,15 +221,15 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
             end += 1
         left = live[begin - 1] if begin else live[begin] + 1
         right = live[end + 1] if end < steps else live[begin] + 1
-        # Before an op that takes little of much, what it reads may be made along another axis.
+        # Before an op with a large input and a small output, the pieces may change their axis.
         if (live[begin] < left and live[begin] < right) or right < live[begin] * steepest:
             found.update(range(begin, end + 1))
         begin = end + 1
     for k, op in enumerate(problem.ops):
-        if not problem.axes(op) and problem.moves(k):
+        if not problem.axes(op) and problem.writes_new_storage(k):
             found.update((k, k + 1))
-    # No region has pieces on both sides of these.
-    walls = {end for k in range(steps) if problem.stirs(k) for end in (k, k + 1)}
+    # A region that contains one of these ops besides others has no pieces.
+    walls = {end for k in range(steps) if problem.permutes(k) for end in (k, k + 1)}
     for writers in problem.written_in_turn:
         walls.update((writers[0], writers[-1] + 1))
     before = list(accumulate(live, max))
@@ -232,7 +240,7 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
 
 
 def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
-    """Places on both sides of the highest hills of live bytes, the nearest that are low enough."""
+    """Yield the nearest low places on both sides of the highest hills of live bytes."""
     tuning = tuned(SplittingTuning)
     left = set(range(len(live)))
     for _ in range(tuning.hills):
@@ -249,7 +257,7 @@ def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
 
 
 def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region along one axis of its last op, in pieces of one step and of more."""
+    """Estimates of a region along one axis, in pieces of one step and of several."""
     for inner in region.axis_names()[first : first + 1]:
         for step in tuned(SplittingTuning).coarser:
             for longest in (1, _UNLIMITED):
@@ -259,7 +267,7 @@ def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estim
 
 
 def _coarsely(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region along one axis in few pieces, and in pieces of all ops alike."""
+    """Estimates of a region along one axis, in few pieces and in pieces of equal length."""
     tuning = tuned(SplittingTuning)
     for inner in region.axis_names()[first : first + 1]:
         extent = region.problem.axes(region.ops[-1])[inner].extent
@@ -273,9 +281,9 @@ def _coarsely(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Esti
 
 
 def _in_tiles(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region in tiles that keep both halos, as long as smaller ones save bytes.
+    """Estimates of a region in tiles that keep both halos, as long as smaller tiles save bytes.
 
-    Only of regions whose peak along one axis exceeds ``floor``, which is low enough.
+    There are none if pieces along one axis already reach ``floor``, a peak that is low enough.
     """
     tuning, names = tuned(SplittingTuning), region.axis_names()
     for inner in names[first : first + 1]:
@@ -293,7 +301,7 @@ def _in_tiles(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Esti
 
 
 def _in_strips(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region in strips, as long as more of them save bytes."""
+    """Estimates of a region in strips, as long as more strips save bytes."""
     tuning, names = tuned(SplittingTuning), region.axis_names()
     for inner in (*names[first : first + 1], None):
         line = None if inner is None else region.estimate(Style(inner))
@@ -311,7 +319,7 @@ def _in_strips(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Est
 
 
 def _others(region: Region, floor: int) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region along the further axes of its last op."""
+    """Estimates of a region along all axes of its last op but the first."""
     for number in range(1, len(region.axis_names())):
         yield from _in_line(region, floor, number)
         yield from _coarsely(region, floor, number)
@@ -328,7 +336,7 @@ def _undominated(labels: list[_Label]) -> list[_Label]:
 
 
 def _thin(labels: list[_Label], most: int) -> list[_Label]:
-    """Labels spread over the second value, no more than ``most``; the first and the last stay."""
+    """At most ``most`` labels, spread evenly over the second value, with the first and the last."""
     if len(labels) <= most:
         return labels
     high, low = labels[0].second, labels[-1].second

@@ -1,11 +1,11 @@
-"""Positions along which the ops of a region run one after another: on a line, or row by row.
+"""Steps of the ops of a region in the order in which they run: on a line, or row by row.
 
-On a line there is one step of an op a position of its axis. Row by row, there are two axes: a group
-of an op's rows are those that one step of the last op needs and none before it did, and within each
-group the strips of the second axis run one after another. So two rows that a stride takes at once
-are made strip by strip together, and halos are kept along both axes. What is there of a tensor is
-what is made, counted in the order of its writer's groups, less what is freed, counted in that of
-its readers'.
+On a line, an op has one step per position of its axis. Row by row, it has two axes. Its rows are
+then divided into *groups*: one group holds the rows that one step of the last op needs and no
+earlier step needed. Within each group, the strips of the second axis run one after another. So two
+rows that a stride needs together are made together, strip by strip, and halos are kept along both
+axes. Bytes of a tensor that are live are those made, in the order of its writer's groups, minus
+those freed, in the order of its readers' groups.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ WindowOf = Callable[[int, str, int], Window | None]
 
 
 class Table(NamedTuple):
-    """First position still needed at each step of an op, and the one after the last needed.
+    """First position that each step of an op still needs, and the position after the last.
 
-    ``key`` is the same for tables that are the same.
+    Equal tables have equal keys.
     """
 
     key: object
@@ -34,15 +34,15 @@ class Table(NamedTuple):
 
 
 class Line:
-    """One axis of each op, or none of those that run whole.
+    """One axis of each op; ops that run whole have none.
 
     Parameters
     ----------
     problem
         The program's ops and storages.
     axes, window
-        Axis of each op, and its window of a tensor along it, as a part of one of the storages
-        that the tensor has its bytes from.
+        Axis of each op, and the function that gives the op's window of a tensor along it. Its
+        last argument is one of the storages that hold the tensor's bytes.
     """
 
     def __init__(self, problem: SplitProblem, axes: list[Axis | None], window: WindowOf):
@@ -66,20 +66,21 @@ class Line:
 
 
 class Rows:
-    """Two axes of each op: groups of steps along the first, in each the strips of the second.
+    """Two axes of each op: groups of steps along the first, and in each the strips of the second.
 
     Parameters
     ----------
     first, second
-        Both lines.
+        The lines of the two axes.
     groups, strips
         Steps of each op along its first axis in each group, and along its second in each strip,
-        shape ``(ops, count, 2)``. Only where they end counts: each begins where the one before
-        ends, and one without any steps is left out.
+        shape ``(ops, count, 2)``. Only the ends are read: each begins where the one before
+        ends, and empty ones are left out.
     shape
-        Gives the positions of a storage along both axes.
+        Function that gives the number of positions of a storage along both axes.
     writer
-        Gives the op that writes a storage and the name of what it writes, if one does.
+        Function that gives the op that writes a storage and the tensor that it writes, or
+        ``None`` if the region has none.
     """
 
     def __init__(
@@ -103,20 +104,20 @@ class Rows:
         return not any(axis is None or axis.accumulates for axis in self._first.axes)
 
     def steps(self, k: int) -> int:
-        """Steps of an op: strips of all groups."""
+        """Number of an op's steps: the strips of all its groups."""
         return len(self._rows[k].ends) * len(self._columns[k].ends)
 
     def intervals(self, k: int, step: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Steps along the first and along the second axis of an op, in one of its strips."""
+        """Intervals of one strip of an op along the first and along the second axis."""
         rows, columns = self._rows[k], self._columns[k]
         group, strip = divmod(step, len(columns.ends))
         return rows.interval(group), columns.interval(strip)
 
     def table(self, k: int, name: str, storage: int) -> Table | None:
-        """Positions of a storage that an op needs; ``None`` if it needs all at every step.
+        """Positions of a storage that each step of an op needs, or ``None`` if it needs all.
 
-        Those before the first one needed are counted as they are freed, those up to the last one
-        needed as they are made.
+        The lower end is counted in the order in which positions are freed, the upper end in the
+        order in which they are made.
         """
         rows = self._first.table(k, name, storage)
         columns = self._second.table(k, name, storage)
@@ -138,7 +139,7 @@ class Rows:
         )
 
     def _made_rows(self, storage: int) -> _Parts:
-        """Positions along the first axis that each group of the writer's steps makes."""
+        """Positions of a storage along the first axis that each group of its writer makes."""
         found = self._writer(storage)
         rows = None if found is None else self._first.table(*found, storage)
         ends = np.zeros(0, np.int64)
@@ -148,17 +149,17 @@ class Rows:
 
 
 class _Parts(NamedTuple):
-    """Parts of an interval from 0, one after another: where each of them begins and ends."""
+    """Starts and ends of the parts of an interval that begins at 0."""
 
     starts: Ints
     ends: Ints
 
     @classmethod
     def up_to(cls, ends: Ints) -> _Parts:
-        """Parts that end there, without empty ones."""
+        """Parts with these ends, without the empty ones."""
         found = np.unique(ends[ends > 0])
         return cls(np.append(0, found[:-1]), found)
 
     def interval(self, number: int) -> tuple[int, int]:
-        """Begin and end of a part."""
+        """Start and end of one part."""
         return int(self.starts[number]), int(self.ends[number])

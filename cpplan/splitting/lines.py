@@ -1,15 +1,17 @@
 """Axes along which tensors may be cut, views among them: the lines of each storage.
 
-A storage that holds one tensor may be cut along every axis, at every position. If it holds views,
-all of its bytes in other shapes or some of them, then an op that makes a view says by its axes
-which of them go on: if both windows of an axis tile their tensors, a part of one has the bytes of a
-part of the other. A *line* is an axis of the storage's own tensor that goes on in all its views. It
-may be cut into *units*, as many as the steps of all those axes have in common: after a reshape from
-116 channels to 2 x 58, between the two halves only.
+A storage that holds one tensor may be cut along every axis, at every position. A storage may also
+hold views: tensors of another shape over all of its bytes, or over some of them. The op that makes
+a view then tells by its axes how parts correspond: if the two windows of an axis tile the tensor
+read and the view, a part of one has the bytes of a part of the other.
 
-A view that shows a part of its storage (a slice, one of several stacked matrices) shows an interval
-of each line, as its first byte and its last say, and its own axis, if it has one, goes along that
-interval. A line that a view has no axis for is not cut within the interval shown.
+A *line* is an axis of the storage's own tensor that has a corresponding axis in every view. It may
+be cut into *units* only, whose borders are positions in all those axes: after a reshape from 116
+channels to 2 x 58, there are two units of 58 channels.
+
+A view that shows only a part of its storage (a slice, one of several stacked matrices) shows an
+interval of each line, which follows from its first and its last byte. If it has an axis for the
+line, that axis covers the interval; if it has none, the line is not cut within the interval.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ class Lines:
     Attributes
     ----------
     line
-        Tensor -> its axis -> the axis of its storage's own tensor that it goes along.
+        Tensor -> axis -> line: the corresponding axis of its storage's own tensor.
     grain
-        Tensor -> its axis -> positions of a unit.
+        Tensor -> axis -> number of positions in a unit.
     source
-        View -> the tensor over whose bytes the op that writes it makes it.
+        View -> the tensor from which the view is made, by the op that writes it.
     links
-        View -> names of the axes of that op along which it may be cut.
+        View -> names of the axes of that op along which the view may be cut.
     shown
-        Tensor -> line -> units of it that the tensor shows, ``(start, stop)``.
+        Tensor -> line -> units of the line that the tensor shows, ``(start, stop)``.
     """
 
     line: dict[str, dict[int, int]]
@@ -67,13 +69,14 @@ class Lines:
         return low // grain * grain, -(-high // grain) * grain
 
     def first(self, tensor: str, axis: int) -> int:
-        """Unit of its line at which a tensor's axis begins."""
+        """First unit of its line that a tensor's axis shows."""
         return self.shown[tensor][self.line[tensor][axis]][0]
 
     def steps(self, op: Op, axis: Axis) -> int | None:
-        """Steps of an axis that a piece of an op may have a multiple of; ``None`` if it has none.
+        """Steps that pieces of an op are multiples of; ``None`` if it cannot be cut along the axis.
 
-        They write whole units of all outputs: of an image whose views are windows, whole windows.
+        Such a number of steps writes whole units of all outputs. If an output is an image whose
+        views are windows, it writes whole windows.
         """
         if op.bodies or op.sequence is not None:
             return None
@@ -90,7 +93,7 @@ class Lines:
         return found if axis.extent % found == 0 and axis.extent > found else None
 
     def _steps_of_units(self, window: Window) -> int | None:
-        """Fewest steps whose windows are whole units, wherever they begin at a multiple of them."""
+        """Fewest steps whose multiples always access whole units, or ``None``."""
         grain = self.grain[window.tensor][window.axis]
         if window.table is not None:
             whole = all(end % grain == 0 for entry in window.table for end in entry)
@@ -102,7 +105,7 @@ class Lines:
 
 
 def can_split(graph: Graph) -> bool:
-    """True if some op may be cut along some axis; if none has any, that takes no time.
+    """True if some op may be cut along some axis; takes no time if no op has axes.
 
     Examples
     --------

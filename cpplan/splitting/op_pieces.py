@@ -1,4 +1,4 @@
-"""The pieces of one op, and which of its relations hold for them.
+"""The pieces of one op, and the relations of the op that hold for them.
 
 See :mod:`cpplan.splitting.piece_graph`, "Accumulating axes", "Costs" and "What carries over".
 """
@@ -19,7 +19,7 @@ _Accessed = Mapping[str, list[str]]
 
 
 class _Placed(NamedTuple):
-    """A placement whose tensors differ in one axis: the bytes before it, and both extents."""
+    """A placement of tensors that differ in one axis: first position there, and both extents."""
 
     part: str
     whole: str
@@ -29,7 +29,7 @@ class _Placed(NamedTuple):
 
 
 def whole_op(op: Op, bands: Bands, after: tuple[str, ...]) -> Op:
-    """The op without cuts, which reads and writes all bands."""
+    """An op that is not cut, with all bands of its tensors as its inputs and outputs."""
     if not any(name in bands.of for name in op.tensors) and after == op.after:
         return op if not op.axes else replace(op, axes=())
     kept = [r for r in op.in_place if not any(name in bands.of for name in r)]
@@ -53,11 +53,11 @@ class OpPieces:
     op
         The op.
     cuts, bands
-        Cuts of the ops, and the bands that follow.
+        Cuts of the ops, and the bands of all tensors.
     tensors
-        Tensors of the graph of pieces by name; receives copies of workspaces, and sums so far.
+        Tensors of the graph of pieces by name; receives copies of workspaces and partial sums.
     sums
-        Receives for each sum so far the band that it becomes.
+        Partial sum -> the band that it becomes; receives those of the op.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class OpPieces:
         self._tensors, self._sums = tensors, sums
         self._axes = cuts.axes[op.name]
         self._adding = [number for number, axis in enumerate(self._axes) if axis.accumulates]
-        # Pieces that add up have no relations but that of a sum to the one before.
+        # Pieces that accumulate have no relations: each partial sum is a view of the first one.
         self._pairs = [] if self._adding else [p for p in op.in_place if self._correspond(*p)]
         self._placed = [] if self._adding else list(self._find_placed())
 
     def make(
         self, names: Mapping[tuple[Interval, ...], str], after: tuple[str, ...]
     ) -> Iterator[Op]:
-        """The pieces of these intervals and names, in their order."""
+        """Yield the pieces with these intervals and names, in their order."""
         op, adding = self._op, self._adding
         total = math.prod(axis.extent for axis in self._axes)
-        # Band -> names of its sums so far.
+        # Band -> names of its partial sums.
         seen: dict[str, list[str]] = {}
         done, spent = 0, op.cost * 0
         last = {
@@ -129,7 +129,7 @@ class OpPieces:
             self._tensors.pop(workspace)
 
     def _partial(self, band: str, name: str, seen: dict[str, list[str]]) -> str:
-        """Add the tensor that holds a band's sum so far, and return its name."""
+        """Add the tensor that holds a partial sum of a band, and return its name."""
         tensors, chain = self._tensors, seen.setdefault(band, [])
         view_of = (chain[0], 0) if chain else None
         kind = tensors[band].kind if name == band else "intermediate"
@@ -139,7 +139,7 @@ class OpPieces:
         return name
 
     def _correspond(self, one: str, other: str) -> bool:
-        """True if the bands of two tensors correspond along all axes that are cut."""
+        """True if the bands of two tensors correspond along all axes cut."""
         return len(self._cuts.common_axes(self._op.name, one, other)) == len(self._axes)
 
     def _pairs_of(self, reads: _Accessed, writes: _Accessed) -> tuple[tuple[str, str], ...]:
@@ -155,7 +155,7 @@ class OpPieces:
         return tuple(found)
 
     def _find_placed(self) -> Iterator[_Placed]:
-        """Placements that may hold for bands: part and whole differ in one axis."""
+        """Yield placements whose tensors differ in one axis: they may hold for bands, too."""
         tensor = self._cuts.graph.tensor
         for part, whole, offset in self._op.placements:
             if not self._correspond(part, whole):

@@ -1,45 +1,47 @@
-"""The graph of pieces: from a graph and the cuts of its ops follows one graph, with these rules.
+"""The graph of pieces, which follows from a graph and the cuts of its ops by these rules.
 
-*Pieces.* An op with cuts becomes one op a piece, in the place of the op and in lexicographic order
-of their intervals; ``conv1[0:8]`` and, along two axes, ``conv1[0:8,4:9]``. All other ops stay
-whole.
+*Pieces.* An op with cuts is replaced by its pieces, one op each, in lexicographic order of their
+intervals. A piece is named ``conv1[0:8]`` or, along two axes, ``conv1[0:8,4:9]``. All other ops
+stay whole.
 
-*Windows.* Along each axis of a tensor that one of the axes cut has a window for, a piece accesses
-the window's interval; along all other axes it accesses the whole tensor. An empty interval means
-that the piece does not access the tensor at all.
+*Windows.* If an axis cut has a window of a tensor, a piece accesses the window's interval along the
+window's axis of the tensor. Along all other axes it accesses the whole tensor. If an interval is
+empty, the piece does not access the tensor at all.
 
 *Bands.* A tensor is cut, along each of its axes, at the ends of all intervals that pieces of its
-writer and of its readers access; each product of the parts between is a tensor of its own, a
-*band*. It has the tensor's kind, alignment and pools, and bears the intervals of the axes that
-have cuts, in the order of the shape: ``t[0:8]``, ``t[0:8,4:9]``. So each piece reads and writes
-whole bands, and mostly several; a tensor without cuts keeps its name. Not cut are constants,
-tensors of unknown shape or type, elements that are not whole bytes, and storages with views that
-have no lines; pieces read them whole, and an op that writes one cannot be cut along an axis of it.
+writer and of its readers access. The parts along all axes divide it into boxes, and each box
+becomes a tensor of the graph of pieces, a *band*. A band has the tensor's kind, alignment and
+pools; its name has the intervals of the axes that have cuts, in the order of the shape:
+``t[0:8]``, ``t[0:8,4:9]``. So each piece reads and writes whole bands, usually several. A tensor
+without cuts keeps its name. Four kinds of tensor are never cut: constants, tensors of unknown shape
+or type, tensors whose elements are not whole bytes, and storages with views that have no lines.
+Pieces read them whole, and an op that writes one cannot be cut along an axis of it.
 
-*Equal bands.* The two tensors of an in-place pair, or of a placement, of an op with cuts have the
-same cuts along every axis for which a cut axis has the identity as window of both (stride 1,
-offset 0, size 1, no table) and both have the same extent, in equal units: their bands correspond
-to each other.
+*Equal bands.* The two tensors of an in-place pair or a placement get the same cuts along an axis if
+the op is cut along an axis whose windows of both are the identity (stride 1, offset 0, size 1, no
+table), and both tensors have the same extent there, in equal units. Their bands then correspond to
+each other.
 
-*Views.* A tensor and its views are cut alike, unit by unit of the lines that
-:mod:`cpplan.splitting.lines` finds, each as far as it shows the storage; a band of a view is a view
-of the band of its storage that holds it, and begins there where its first element lies. An interval
-that a piece reads is rounded outwards to whole units, and pieces that write an image whose views
-are windows have whole windows. Tensors that show a part of an axis of their storage have no equal
-bands along it.
+*Views.* A tensor and its views have the same cuts, between units of the lines that
+:mod:`cpplan.splitting.lines` finds, as far as each view shows the storage. A band of a view is
+itself a view: of the band of the storage that contains it, at the offset of its first element. An
+interval that a piece reads is rounded outwards to whole units. Pieces that write an image whose
+views are windows write whole windows. A tensor that shows only a part of an axis of its storage has
+no equal bands along that axis.
 
-*Accumulating axes.* Along one, each piece adds to all bands that the op writes. The first piece
-makes ``y+8`` (for band ``y``, where 8 steps of the axis are in it), the next reads it and writes
-``y+16``, and the last writes ``y``: all of them the same storage, of which the later are views.
+*Accumulating axes.* Along such an axis, each piece adds to all bands that the op writes. The first
+piece writes the partial sum ``y+8`` of band ``y`` after 8 steps, the next reads it and writes
+``y+16``, and the last writes ``y``. All of them share one storage: the first is the storage's own
+tensor, and the later ones are views of it.
 
-*Costs.* A piece's share of the op's cost is that of its steps: with ``w`` of the op's ``n`` steps
-in the pieces before and with it, the costs of these add up to ``cost * w // n`` (``cost * w / n``
-where it is a float), so that those of all add up to the op's.
+*Costs.* The cost of a piece is proportional to its steps. If the pieces up to some piece have ``w``
+of the op's ``n`` steps, their costs add up to ``cost * w // n`` (``cost * w / n`` if the cost is a
+float). So the costs of all pieces add up to the op's.
 
-*What carries over.* A piece has copies of all the op's workspaces, whole (``ws[0:8]``); runs after
-all pieces of what the op runs after, unless both are cut and it reads what that writes, or a view
-made of it, when bands say so; and has those in-place pairs and placements whose bands
-correspond. Ops with bodies, and those of a sequence, have no pieces.
+*What carries over.* A piece has a whole copy of each workspace of the op (``ws[0:8]``), and those
+in-place pairs and placements whose bands correspond. If the op runs after another one, a piece runs
+after all its pieces; but if both ops are cut, and one reads a result of the other or a view of it,
+the bands order their pieces. Ops with bodies and ops of a sequence have no pieces.
 """
 
 from __future__ import annotations
@@ -60,23 +62,23 @@ from cpplan.splitting.tensor_cuts import Interval, TensorCuts
 
 @dataclass(frozen=True, slots=True)
 class PieceGraph:
-    """The graph of pieces, and where in it the ops and tensors of the original graph are.
+    """The graph of pieces, with maps between it and the original graph.
 
     Attributes
     ----------
     graph
         The graph of pieces.
     cuts
-        The cuts that it follows from.
+        The cuts from which the graph follows.
     pieces
-        Op of the original graph -> its pieces' intervals along the axes cut -> name of the piece.
-        Whole ops have one, of no interval.
+        Op of the original graph -> intervals along the axes cut -> name of the piece. An op that
+        is not cut has one piece, with no intervals.
     bands
-        Tensor of the original graph that has cuts -> its bands, in the order of the shape.
+        Tensor of the original graph with cuts -> its bands, in row-major order.
     source
-        Op of the graph of pieces -> the op that it is a piece of.
+        Op of the graph of pieces -> op of the original graph.
     part
-        Band, or sum so far, -> the tensor that it is a part of, and its intervals there.
+        Band or partial sum -> tensor of the original graph, and its box there.
     """
 
     graph: Graph
@@ -90,12 +92,12 @@ class PieceGraph:
 def split_graph(graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = None) -> PieceGraph:
     """The graph of pieces that follows from the cuts of some ops.
 
-    ``lines`` are the axes along which tensors may be cut; found if left out.
+    ``lines`` are the axes along which tensors may be cut; they are found if left out.
 
     Raises
     ------
     InputError
-        If the cuts name an unknown op or axis, leave an axis, or the op cannot be cut so.
+        If the cuts name an unknown op or axis or exceed an axis, or the op cannot be cut there.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = No
     }
     ops: list[Op] = []
     source: dict[str, str] = {}
-    # Sum so far -> the band that it becomes.
+    # Partial sum -> the band that it becomes.
     sums: dict[str, str] = {}
     for op in graph.ops:
         after = tuple(
@@ -146,15 +148,15 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = No
 
 
 def _is_followed_by_bands(cuts: TensorCuts, other: str, op: Op) -> bool:
-    """True if both ops are cut, and one reads what the other writes, or a view of it."""
+    """True if both ops are cut, and ``op`` reads a result of ``other`` or a view of it."""
     cut = other in cuts.axes and op.name in cuts.axes
     return cut and reads_from(cuts.graph, op, cuts.graph.op[other])
 
 
 def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, PieceGraph]:
-    """The plan as one of its graph of pieces, in which every op runs whole, and that graph.
+    """The plan rewritten for its graph of pieces, where every op runs whole, and that graph.
 
-    Its bound holds there, too.
+    The plan's bound holds there, too.
 
     Raises
     ------
@@ -168,7 +170,7 @@ def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, PieceGraph]:
 
 
 def reads_from(graph: Graph, op: Op, other: Op) -> bool:
-    """True if an op reads what another one writes, or a view that is made of it."""
+    """True if an op reads a result of another op, or a view made from it."""
     names = list(op.inputs)
     while names:
         name = names.pop()

@@ -1,4 +1,4 @@
-"""The ops of a program as the search for pieces sees them: what they access, and when it lives."""
+"""Input of the search for pieces: ops, the storages that they access, and their lifespans."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SplitProblem:
-    """A program, and what the arena holds of its boundary.
+    """A program to split, and the tensors of its boundary that the arena holds.
 
     Attributes
     ----------
     program
-        Runs every op once.
+        The program, which runs every op once.
     residency
-        What the arena holds of the boundary.
+        Which inputs, outputs and constants the arena holds.
     sharing
         The kinds of relations that may be chosen.
 
-    Storages are numbered. A view that may be cut is one of its own, which takes over the bytes of
-    the tensor it is made from. If other tensors of its storage are accessed later, it *borrows*
-    its bytes: it has none of its own, and whatever reads it reads its storage, too. Any other view
-    counts as the whole storage it lies in.
+    Notes
+    -----
+    Storages are numbered. A view that may be cut counts as a storage of its own, which takes over
+    the bytes of the tensor that it is made from. If tensors of the original storage are accessed
+    later, the view *borrows* its bytes instead: it has no bytes of its own, and an op that reads it
+    reads the original storage, too. Any other view counts as the whole storage that it lies in.
     """
 
     program: Program
@@ -44,7 +46,7 @@ class SplitProblem:
     sharing: frozenset[RelationKind] = frozenset()
     _axes: dict[str, dict[str, Axis]] = field(default_factory=dict, repr=False)
     _tables: dict[tuple[Window, int], tuple[Ints, Ints]] = field(default_factory=dict, repr=False)
-    # By identity of a window or an axis of the graph, which are slow to compare.
+    # Keys are ids of windows and axes of the graph: comparing these objects is slow.
     _known: dict[tuple[int, int], tuple[Ints, Ints]] = field(default_factory=dict, repr=False)
     _windows: dict[tuple[int, str, int], tuple[Window, int] | None] = field(
         default_factory=dict, repr=False
@@ -69,8 +71,8 @@ class SplitProblem:
     def separate(self) -> frozenset[str]:
         """Views that take over the bytes of the tensors they are made from.
 
-        So do all of a storage, if they show all of it and nothing accesses a tensor of it after its
-        view is made.
+        Either all views of a storage do, or none. They do if each shows the whole storage, and no
+        op accesses a tensor after a view is made from it.
         """
         graph, source = self.graph, self.lines.source
         last = {name: step for step, op in enumerate(self.ops) for name in op.inputs}
@@ -91,7 +93,7 @@ class SplitProblem:
 
     @cached_property
     def borrowed(self) -> frozenset[str]:
-        """Views that may be cut and borrow their bytes, which nothing writes but ops of no cost."""
+        """Views that may be cut and borrow their bytes; only ops that cost nothing write them."""
         graph, source = self.graph, self.lines.source
         written = {
             graph.root[view][0]
@@ -101,7 +103,7 @@ class SplitProblem:
         return frozenset(view for view in source if graph.root[view][0] not in written)
 
     def lender(self, tensor: str) -> int | None:
-        """Number of the storage that a tensor borrows its bytes from, if it does."""
+        """Number of the storage from which a tensor borrows its bytes, or ``None``."""
         if tensor not in self.borrowed:
             return None
         return self.storages[self.graph.root[tensor][0]]
@@ -123,7 +125,7 @@ class SplitProblem:
 
     @cached_property
     def _passed(self) -> frozenset[str]:
-        """Tensors of storages with views that take over one another's bytes."""
+        """Tensors whose bytes a view takes over, and these views."""
         return self.separate | {self.lines.source[view] for view in self.separate}
 
     @cached_property
@@ -153,12 +155,12 @@ class SplitProblem:
         return self._stored[tensor][0]
 
     def stored(self, tensor: str) -> tuple[int, ...]:
-        """Numbers of a tensor's storage, and of the one from which it borrows its bytes."""
+        """Number of a tensor's storage and, if it borrows its bytes, of the lending storage."""
         return self._stored[tensor]
 
     @cached_property
     def size(self) -> list[int]:
-        """Bytes of each storage in the arena; 0 if it is outside."""
+        """Bytes of each storage in the arena; 0 for storages outside it."""
         graph, outside = self.graph, set[str]()
         for tensor in graph.tensors:
             constant = tensor.kind == "constant" and self.residency.constants == "outside"
@@ -173,7 +175,7 @@ class SplitProblem:
 
     @cached_property
     def accessed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Storages that each step reads, and that it writes, workspaces among them."""
+        """For each step, the storages read and the storages written, workspaces included."""
         found = []
         for op in self.ops:
             written = dict.fromkeys(self.storage(t) for t in op.outputs + op.workspaces)
@@ -183,9 +185,9 @@ class SplitProblem:
 
     @cached_property
     def lives(self) -> tuple[list[int], list[int]]:
-        """First step and the step after the last at which each storage is live.
+        """Lifespan of each storage: first steps, and the steps after the last.
 
-        Those that are there after the last step have one more than there are steps.
+        The upper end is the number of steps plus one if the storage stays live after the last step.
         """
         steps = len(self.ops)
         first, last = [steps] * len(self.names), [0] * len(self.names)
@@ -217,14 +219,17 @@ class SplitProblem:
 
     @cached_property
     def given(self) -> list[bool]:
-        """True for the storages that the caller brings."""
+        """For each storage, true if the caller provides its bytes."""
         kinds = {m: self.graph.tensor[name].kind for name, m in self.storages.items()}
         made = {m for _, written in self.accessed for m in written}
         return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
 
     @cached_property
     def written_in_turn(self) -> list[list[int]]:
-        """Steps that write each storage which several do, or which is read before; ascending."""
+        """Steps that write each storage with several writers, or with a reader before the first.
+
+        Steps are ascending, in each list and over the lists.
+        """
         writers: dict[int, list[int]] = {}
         read_before = set[int]()
         for step, (read, written) in enumerate(self.accessed):
@@ -234,10 +239,10 @@ class SplitProblem:
         found = [s for m, s in writers.items() if len(s) > 1 or m in read_before]
         return sorted(found)
 
-    def stirs(self, step: int) -> bool:
-        """True if a step puts all of what it reads elsewhere, along an axis it may be cut along.
+    def permutes(self, step: int) -> bool:
+        """True if a step moves its whole input to other positions along an axis that may be cut.
 
-        Whoever needs a part of what it writes needs all of what it reads: rotated rows, say.
+        An example is an op that rotates rows: each part of its output needs all of its input.
         """
         op, tensors = self.ops[step], self.graph.tensor
         read = {name: tensors[name].nbytes for name in op.inputs}
@@ -247,15 +252,15 @@ class SplitProblem:
                 return any(tensors[name].nbytes in read.values() for name in written)
         return False
 
-    def moves(self, step: int) -> bool:
-        """True if a step writes bytes in the arena of a storage that it does not read."""
+    def writes_new_storage(self, step: int) -> bool:
+        """True if a step writes a storage in the arena that it does not read."""
         read, written = self.accessed[step]
         return any(self.size[m] for m in written if m not in read)
 
     def axes(self, op: Op) -> dict[str, Axis]:
         """Axes along which the search may cut an op, by name.
 
-        Where views allow cuts only between several steps, these are one step.
+        If views allow cuts only at multiples of n steps, n of the op's own steps count as one.
         """
         if op.name not in self._axes:
             found = {}
@@ -268,23 +273,23 @@ class SplitProblem:
         return self._axes[op.name]
 
     def steps(self, op: Op, name: str) -> int:
-        """Steps of an op's own axis that are one of the axis along which the search cuts it."""
+        """Number of steps of an op's own axis that the search counts as one step."""
         own = next(axis for axis in op.axes if axis.name == name)
         return own.extent // self.axes(op)[name].extent
 
     def extent(self, tensor: str, axis: int) -> int:
-        """Units of a tensor along an axis."""
+        """Number of units of a tensor along an axis."""
         shape = self.graph.tensor[tensor].shape
         assert shape is not None
         return shape[axis] // self.lines.grain[tensor][axis]
 
     def is_identity(self, window: Window) -> bool:
-        """True if each step of an op accesses the unit of its number."""
+        """True if step k of an op accesses unit k of the tensor, for every k."""
         grain = self.lines.grain[window.tensor][window.axis]
         return (window.stride, window.offset, window.size, window.table) == (grain, 0, grain, None)
 
     def intervals_of(self, storage: int, window: Window, axis: Axis) -> tuple[Ints, Ints]:
-        """The same in units of the storage from which the window's tensor may borrow its bytes."""
+        """Intervals of a window in units of a storage that holds the tensor's bytes."""
         low, high = self.intervals(window, axis)
         if storage == self.storage(window.tensor):
             return low, high
@@ -292,16 +297,16 @@ class SplitProblem:
         return low + first, high + first
 
     def axis_of(self, storage: int, window: Window) -> int:
-        """Axis of a storage that a window of a tensor goes along."""
+        """Axis of a storage along which a window of a tensor lies."""
         if storage == self.storage(window.tensor):
             return window.axis
         return self.lines.line[window.tensor][window.axis]
 
     def window(self, axis: Axis, tensor: str, storage: int) -> tuple[Window, int] | None:
-        """Window of an axis for a tensor that the search may cut there, if there is one.
+        """Window of a tensor along an op's axis, with the axis of the storage along which it lies.
 
-        With it, the axis of the storage that it goes along, one of those that the tensor has its
-        bytes from.
+        ``storage`` is one of those that hold the tensor's bytes. Returns ``None`` if the axis has
+        no window of the tensor, or the search may not cut the tensor there.
         """
         key = id(axis), tensor, storage
         if key not in self._windows:
@@ -311,7 +316,7 @@ class SplitProblem:
         return self._windows[key]
 
     def intervals(self, window: Window, axis: Axis) -> tuple[Ints, Ints]:
-        """First unit and the one after the last of the window at each step of its axis."""
+        """First unit of a window at each step of its axis, and the unit after the last."""
         place = id(window), axis.extent
         if place not in self._known:
             self._known[place] = self._intervals(window, axis)
@@ -325,7 +330,7 @@ class SplitProblem:
             grain = self.lines.grain[window.tensor][window.axis]
             low, high = _spans(window, axis.extent, shape[window.axis])
             low, high = low // grain, -(-high // grain)
-            # Padding alone accesses nothing: it needs neither more nor less than its neighbours.
+            # A step that accesses only padding gets the interval of its neighbours.
             empty = low >= high
             high[empty] = 0
             self._tables[key] = np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
@@ -333,7 +338,7 @@ class SplitProblem:
 
 
 def _coarser(axis: Axis, steps: int) -> Axis:
-    """The axis whose steps are each this number of steps of another."""
+    """An axis whose steps each stand for ``steps`` steps of the given one."""
     if steps == 1:
         return axis
     windows = []
@@ -349,7 +354,7 @@ def _coarser(axis: Axis, steps: int) -> Axis:
 
 
 def _spans(window: Window, steps: int, extent: int) -> tuple[Ints, Ints]:
-    """First position and the one after the last of a window at each step of its axis."""
+    """First position of a window at each step of its axis, and the position after the last."""
     if window.table is not None:
         table = np.array(window.table, np.int64).reshape(-1, 2)
         low, high = table[:, 0], table[:, 1]

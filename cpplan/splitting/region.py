@@ -1,10 +1,10 @@
 """Regions: ops that follow one another, run together in pieces along one or two axes.
 
-Along the *inner* axis a region runs depth first: each op makes the next positions when a reader
-needs them, and what neighbouring pieces both need (the halo) is kept until the last of them has
-run. Along the *outer* axis, if there is one, it runs strip after strip, and halos are computed
-again in each. So tiles keep the halo one way and recompute it the other. Or they keep it both
-ways: then each step along the inner axis runs strip by strip.
+Along the *inner* axis a region runs depth first: each op makes its next positions when a reader
+needs them, and the halo (positions that neighbouring pieces both need) is kept until its last
+reader has run. Along the *outer* axis, if there is one, the region runs strip after strip, and each
+strip recomputes its halo. So tiles keep the halo along one axis and recompute it along the other.
+They may also keep it along both axes: then each step along the inner axis runs strip by strip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cpplan.splitting.styles import Estimate, Family, Run, Style
 
 
 class Region:
-    """Steps ``[start, stop)`` of a program, and what they access.
+    """Steps ``[start, stop)`` of a program, and the storages that they access.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Region:
         self.local = {m: k for k, m in enumerate(self.storages)}
         first, last = problem.lives
         self.kept = [last[m] > stop for m in self.storages]
-        # Live throughout, and not accessed.
+        # Bytes that are live throughout the region, but not accessed in it.
         live = problem.boundary[start]
         live -= sum(
             problem.size[m]
@@ -61,7 +61,7 @@ class Region:
                     self.in_turn = False
                 self.writers[here] = k
         names = {op.name: op for op in self.ops}
-        # Nor what runs after an op that writes nothing it reads: pieces run in another order.
+        # Pieces change the order, so no op may wait for another one that it does not read from.
         self.in_turn &= not any(
             other in names and not reads_from(problem.graph, op, names[other])
             for op in self.ops
@@ -78,7 +78,7 @@ class Region:
         return tuple(self.problem.axes(self.ops[-1]))
 
     def family(self, name: str) -> Family | None:
-        """The axes of all ops that correspond to this axis of the last op, if it has one."""
+        """Axes of all ops that correspond to this axis of the last op, or ``None`` without it."""
         if name not in self._families:
             self._families[name] = self._find_family(name)
         return self._families[name]
@@ -119,14 +119,14 @@ class Region:
     def window(self, family: Family, k: int, name: str, storage: int) -> Window | None:
         """Window of an op of the region for a tensor, along the axes of a family.
 
-        ``storage`` is one of those that the tensor has its bytes from.
+        ``storage`` is one of those that hold the tensor's bytes.
         """
         axis = family.axes[k]
         found = None if axis is None else self.problem.window(axis, name, storage)
         return found[0] if found and family.at.get(self.local[storage]) == found[1] else None
 
     def estimate(self, style: Style, runs: list[Run] | None = None) -> Estimate | None:
-        """Bytes and work of the region in a style, or ``None`` if it cannot be cut so.
+        """Peak and work of the region in a style, or ``None`` if the style does not apply.
 
         ``runs`` receives the runs in their order.
         """
@@ -150,7 +150,7 @@ class Region:
         return self._cascades[style.inner].run(style, strips, runs)
 
     def strips(self, outer: str | None, count: int) -> Strips | None:
-        """``count`` strips along an axis of the last op, or ``None`` if it has fewer steps."""
+        """``count`` strips along an axis of the last op, or ``None`` if they are impossible."""
         key = outer, count if outer is not None else 1
         if key not in self._strips:
             if outer not in self._makers:
@@ -160,7 +160,7 @@ class Region:
         return self._strips[key]
 
     def forget_strips(self) -> None:
-        """Forget strips that were made: they are many."""
+        """Forget all strips, which take much memory."""
         self._strips.clear()
 
     def _line(self, family: Family) -> Line:
@@ -174,7 +174,7 @@ class Region:
         strips: Strips,
         runs: list[Run] | None,
     ) -> Estimate | None:
-        """The estimate with halos kept both ways, or ``None`` if some op has not both axes."""
+        """Estimate with halos kept along both axes, or ``None`` if an op lacks one of the axes."""
         along = inner.axes[-1]
         if outer is None or strips.steps is None or along is None:
             return None
@@ -204,7 +204,7 @@ class Region:
         return estimate
 
     def _written(self, storage: int) -> tuple[int, str] | None:
-        """The op of the region that writes a storage, and the name of what it writes there."""
+        """Op of the region that writes a storage, and the tensor that it writes; or ``None``."""
         k = self.writers[self.local[storage]]
         names = self.ops[k].outputs if k >= 0 else ()
         found = [name for name in names if self.problem.storage(name) == storage]
@@ -217,7 +217,7 @@ class Region:
         return self.problem.extent(self.problem.names[self.storages[m]], family.at[m])
 
     def _apart(self, inner: Family, outer: Family) -> bool:
-        """True if no op or tensor is cut twice along one axis, and all ops have an outer one."""
+        """True if all ops have an outer axis, and no axis of an op or a tensor is cut twice."""
         for one, other in zip(inner.axes, outer.axes, strict=True):
             if other is None or (one is not None and one.name == other.name):
                 return False

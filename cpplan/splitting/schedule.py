@@ -1,4 +1,4 @@
-"""From regions and their styles to the cuts of ops, and the order of the pieces."""
+"""Cuts of the ops, and the order of the pieces, from regions and their styles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RegionRuns(NamedTuple):
 
 
 def run_choice(problem: SplitProblem, choice: Choice) -> RegionRuns:
-    """The runs of a region in the style that was chosen."""
+    """The runs of a region in the style chosen."""
     runs: list[Run] = []
     region = Region(problem, choice.start, choice.stop)
     region.estimate(choice.style, runs)
@@ -37,12 +37,12 @@ def run_choice(problem: SplitProblem, choice: Choice) -> RegionRuns:
 
 
 def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGraph, Program]:
-    """The graph of pieces, and the program that runs it as the regions say."""
+    """The graph of pieces, and the program that runs it in the regions' order."""
     return join(problem, (run_choice(problem, choice) for choice in choices))
 
 
 def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph, Program]:
-    """The graph of pieces, and the program of the runs of regions, one after another."""
+    """The graph of pieces, and the program that runs the regions one after another."""
     runs: list[Run] = []
     styles: dict[int, tuple[str | None, str | None]] = {}
     kept: dict[int, bool] = {}
@@ -106,9 +106,10 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
 def after_what_they_wait_for(
     order: Iterable[int], predecessors: Sequence[Collection[int]]
 ) -> list[int]:
-    """The order, in which pieces run sooner that others wait for without reading from them.
+    """A valid order, near the given one: each piece runs after all pieces that it waits for.
 
-    A piece of an op that runs after another one, which is not cut, waits for all of that.
+    A piece may wait for pieces that it does not read: those of an op that its own op runs after.
+    Such pieces are moved to before it.
     """
     found: list[int] = []
     done: set[int] = set()
@@ -132,7 +133,7 @@ def after_what_they_wait_for(
 
 
 def _in_own_steps(problem: SplitProblem, run: Run, axes: tuple[str | None, str | None]) -> Run:
-    """A run in steps of the op's own axes, where the search may count several as one."""
+    """A run in steps of the op's own axes; the search may count several of these as one."""
     op, found = problem.ops[run.step], []
     for name, interval in zip(axes, (run.outer, run.inner), strict=True):
         steps = 1 if name is None else problem.steps(op, name)
@@ -143,10 +144,10 @@ def _in_own_steps(problem: SplitProblem, run: Run, axes: tuple[str | None, str |
 def _cut_in_place(
     problem: SplitProblem, cuts: dict[str, dict[str, tuple[int, ...]]]
 ) -> dict[str, list[list[Interval]]]:
-    """Cut ops that may write over what they read wherever that is cut; else they could not.
+    """Cut ops with in-place pairs wherever their inputs are cut: bands must correspond.
 
-    ``cuts`` are those of the ops, by axis, and receive more; returns the intervals along the axes
-    that are added, by op.
+    ``cuts`` are the cuts of the ops by axis, to which more are added. Returns the intervals along
+    the added axes, by op.
     """
     added: dict[str, list[list[Interval]]] = {}
     if "in place" not in problem.sharing:
@@ -172,7 +173,7 @@ def _cut_in_place(
 
 
 def _shared_cuts(op: Op, axis: Axis, at: Mapping[str, Sequence[Collection[int]]]) -> list[int]:
-    """Positions at which an op's in-place pairs are cut along an axis, if they have it alike."""
+    """Cuts of an op's in-place pairs along one of its axes, if both tensors share that axis."""
     found: set[int] = set()
     for pair in op.in_place:
         windows = [axis.window.get(name) for name in pair]
@@ -184,7 +185,7 @@ def _shared_cuts(op: Op, axis: Axis, at: Mapping[str, Sequence[Collection[int]]]
 
 
 def _overlaps(op: Op, axis: Axis, own: Collection[str]) -> bool:
-    """True if one of the axes cut and another one cut one axis of a tensor."""
+    """True if one of the axes already cut has a window along the same axis of a tensor."""
     places = {(w.tensor, w.axis) for other in op.axes if other.name in own for w in other.windows}
     return any((w.tensor, w.axis) in places for w in axis.windows)
 
@@ -192,7 +193,7 @@ def _overlaps(op: Op, axis: Axis, own: Collection[str]) -> bool:
 def _tiles(
     run: Run, places: Sequence[Sequence[int] | None], more: Iterable[list[Interval]]
 ) -> Iterable[tuple[Interval, ...]]:
-    """Intervals of the pieces that one run covers, along the axes that are cut."""
+    """Intervals, along the axes cut, of the pieces that one run covers."""
     along: list[list[Interval]] = []
     for interval, ends in zip((run.outer, run.inner), places, strict=True):
         if ends is not None and interval is not None:

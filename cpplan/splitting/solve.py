@@ -28,13 +28,13 @@ from cpplan.splitting.schedule import schedule
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
 
-# Relative room for sums of floating-point costs.
+# Relative tolerance for sums of floating-point costs.
 _ROUNDING = 1e-9
 Orderer = Callable[[Program], Callable[[Deadline], tuple[Packed, str]]]
 
 
 class Packer(Protocol):
-    """Packs a program by a deadline; quickly, by heuristics alone."""
+    """Function that packs a program by a deadline; if ``quick``, by heuristics alone."""
 
     def __call__(self, source: Program, deadline: Deadline, *, quick: bool = False) -> Packed:
         """The packing."""
@@ -48,18 +48,17 @@ class Split:
     Attributes
     ----------
     packed
-        The program of pieces and its packing, which may exceed the limit if nothing better was
-        found.
+        The program of pieces and its packing, which exceeds the limit if none within was found.
     pieces, graph
-        Cuts of the ops, and the graph of pieces; none if no op runs in pieces.
+        Cuts of the ops, and the graph of pieces; empty and ``None`` if no op runs in pieces.
     cost, base
-        Sum of the costs of all runs, and of every op once.
+        Cost of all runs, and cost of running every op once.
     least
-        Bytes that every splitting needs.
+        Lower bound on the bytes of every splitting.
     limit
         Limit on the bytes, if there is one.
     weighed
-        True if plans were ranked by more than their peaks.
+        True if plans were ranked by their peak plus bytes for their pieces.
     derived
         Seconds that it took to derive the pieces and their order.
     """
@@ -81,23 +80,23 @@ class SplitSearch:
     Parameters
     ----------
     unsplit
-        The plan without pieces, which gives the order in which regions follow one another.
+        The plan without pieces; regions follow one another in its order.
     residency, sharing
-        What the arena holds of the boundary, and what may share bytes.
+        Which tensors of the boundary the arena holds, and which may share bytes.
     pack
         Packs a program by a deadline.
     order
         Function of a program that searches for its best order by a deadline.
     piece_bytes
-        Bytes that each run beyond one per op costs the runtime, besides the arena: plans are
-        ranked by the sum.
+        Bytes outside the arena that the runtime needs for each run beyond one per op. Plans are
+        ranked by the sum of these bytes and the peak.
     report
-        Called with a line about everything found.
+        Function that is called with a line of text for each step of the search.
 
     Attributes
     ----------
     unsplit
-        The plan without pieces, in this form.
+        The plan without pieces, as a :class:`Split`.
     """
 
     def __init__(
@@ -121,16 +120,16 @@ class SplitSearch:
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         self._divisions: list[Division] = []
-        # Divisions tried for plans that are known; seconds a piece that a trial took at most.
+        # Divisions tried so far, and the most seconds per piece that a trial took.
         self._seen: set[tuple[Choice, ...]] = set()
         self._pace = 0.0
-        # Seconds to check the plans that are kept.
+        # Seconds reserved to check the plans that are kept.
         self._checks = 0.0
 
     def divisions(self, deadline: Deadline) -> list[Division]:
-        """Divisions of less peak at more cost, as estimated; the cheapest first."""
+        """Divisions of ever smaller estimated peak at ever larger cost, the cheapest first."""
         if self._frontier is None:
-            # Neither compiling nor loading the loops takes from the time for regions.
+            # Compile and load the loops before the time for regions is measured.
             if prepare(SPLITTING, deadline):
                 load(SPLITTING)
             share = deadline.share(tuned(SplittingTuning).regions_share)
@@ -143,7 +142,7 @@ class SplitSearch:
         return self._divisions
 
     def cost_limits(self, count: int, deadline: Deadline) -> list[float]:
-        """Multiples of the base cost at which estimates of the peak fall, ascending from 1."""
+        """Multiples of the base cost at which the estimated peak falls, ascending from 1."""
         if self.unsplit.packed.peak <= self.least.bytes:
             return []
         divisions = self.divisions(deadline)
@@ -155,7 +154,7 @@ class SplitSearch:
         return [costs[k * (len(costs) - 1) // (count - 1)] for k in range(count)]
 
     def keep(self, split: Split, deadline: Deadline) -> None:
-        """Keep the time to check a plan, besides that for others that are kept."""
+        """Reserve the time to check a plan that is kept, in addition to earlier reserves."""
         self._checks += tuned(SplittingTuning).checked * split.derived
         deadline.reserve(self._checks)
 
@@ -167,12 +166,12 @@ class SplitSearch:
         *,
         again: bool = True,
     ) -> Split:
-        """The plan of fewest bytes at this multiple of the cost of running every op once.
+        """The plan of fewest bytes within a multiple of the cost of running every op once.
 
         The bytes are those of the arena and of the pieces. ``known`` is the plan found at a smaller
-        limit, if there is one: what was tried for it is not tried again. Whatever is tried at a
-        smaller limit is tried at a larger one, too, as long as it may be better. Plans are packed
-        ``again``, by more than heuristics, unless that is left for later.
+        limit, if there is one: divisions tried for it are not tried again. Any division tried at a
+        smaller limit that may be better is also tried at a larger one. If ``again``, promising
+        plans are packed once more, not by heuristics alone.
         """
         best = known or self.unsplit
         if known is None:
@@ -198,7 +197,7 @@ class SplitSearch:
         return self._best_packed_again(best, tried, deadline) if again else best
 
     def _keep_promising(self, tried: list[Split]) -> None:
-        """Keep the most promising plans, over all and within each cost of the grid."""
+        """Keep the most promising plans of all, and the best one within each cost of the grid."""
         tuning = tuned(SplittingTuning)
         tried.sort(key=self._promise)
         kept = tried[: tuning.most_packed_again]
@@ -208,15 +207,15 @@ class SplitSearch:
         tried[:] = [split for split in tried if any(split is other for other in kept)]
 
     def _promise(self, split: Split) -> int:
-        """Twice the value halfway between a plan's own and that of its bound."""
+        """Sum of a plan's value and the bound on it: the smaller, the more promising."""
         return self._value(split) + self._floor(split)
 
     def _floor(self, split: Split) -> int:
-        """Value that no packing of a plan's program is below."""
+        """Lower bound on the value of every packing of a plan's program."""
         return self._value(split) - split.packed.peak + split.packed.bound.value
 
     def _best_packed_again(self, best: Split, tried: list[Split], deadline: Deadline) -> Split:
-        """The best plan after packing promising ones again, and the best in the time left."""
+        """The best plan after packing promising plans again, and the best of them last."""
         share = tuned(SplittingTuning).again_share
         for split in tried:
             if self._floor(split) < self._value(best):
@@ -227,7 +226,8 @@ class SplitSearch:
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
         """The plan of least cost whose packing has at most ``limit`` bytes.
 
-        Of those of one cost, the one of fewest bytes, if pieces cost any; else the first.
+        Among plans of equal cost, the one with the fewest bytes if pieces cost bytes; else the
+        first one found.
         """
         tuning, best = tuned(SplittingTuning), self.unsplit
         self._seen.clear()
@@ -235,7 +235,7 @@ class SplitSearch:
             divisions = self.divisions(deadline)
             fits = [known for known in divisions if known.peak <= limit]
             for number, division in enumerate(fits):
-                # Of two that cost as good as nothing more, the smaller is easier to pack.
+                # A later one costs more, but its smaller peak is easier to pack: keep time for it.
                 share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
                 found = self._best_within(limit, division, share)
                 if found is not None and self._fitting(found, limit) < self._fitting(best, limit):
@@ -243,7 +243,7 @@ class SplitSearch:
                 if best.packed.peak <= limit or deadline.expired():
                     break
             else:
-                # Nothing fits: the smallest says by how much.
+                # Nothing fits: find the smallest plan, which tells how many bytes are missing.
                 for split in chain(
                     self._trials(divisions[-1:], math.inf, deadline, best.packed.peak),
                     self._elements(deadline),
@@ -255,7 +255,7 @@ class SplitSearch:
         return replace(best, limit=limit)
 
     def _best_within(self, limit: int, division: Division, deadline: Deadline) -> Split | None:
-        """The best plan of a division's cost; if none fits at first, one packed again."""
+        """The best plan within a division's cost, packed once more if it does not fit."""
         best: Split | None = None
         most, below = division.cost * (1 + _ROUNDING), math.inf if self._piece_bytes else limit + 1
         for split in self._trials([division], most, deadline, below, limit):
@@ -268,16 +268,16 @@ class SplitSearch:
         return best
 
     def _fitting(self, split: Split, limit: int) -> tuple[bool, int]:
-        """Rank of a plan where one of the least cost within a limit is asked for."""
+        """Rank of a plan in the search for one that fits into a limit."""
         fits = split.packed.peak <= limit
         return (not fits, self._value(split) if fits else split.packed.peak)
 
     def _rank(self, split: Split) -> tuple[int, float]:
-        """Rank of a plan where one of the fewest bytes is asked for."""
+        """Rank of a plan in the search for the fewest bytes."""
         return self._value(split), split.cost
 
     def _value(self, split: Split) -> int:
-        """Bytes by which plans are ranked: of the arena, and of runs beyond one per op."""
+        """Bytes by which plans are ranked: those of the arena and those of the pieces."""
         assert isinstance(split.packed.source, Program)
         return self._weigh(split.packed.peak, len(split.packed.source.order))
 
@@ -285,7 +285,7 @@ class SplitSearch:
         return peak + self._piece_bytes * (runs - len(self.problem.ops))
 
     def packed_again(self, best: Split, deadline: Deadline) -> Split:
-        """The best plan, packed once more in the time left."""
+        """The plan, packed once more in the time left if that may make it smaller."""
         program = best.packed.source
         if best.packed.peak <= best.packed.bound.value or deadline.expired():
             return best
@@ -302,18 +302,18 @@ class SplitSearch:
         limit: float = math.inf,
         until: Deadline | None = None,
     ) -> Iterator[Split]:
-        """Plans of divisions that are smaller than ``below`` as estimated; each lowers it.
+        """Yield plans of divisions estimated below ``below``; each better plan lowers it.
 
         Parameters
         ----------
         known
-            Divisions of less peak at more cost; none is tried below the least of these peaks.
+            Divisions of ever smaller peak at ever larger cost.
         most
-            Cost that none may exceed.
+            Limit on the cost of a division.
         limit
-            Peak, as estimated, that none may exceed; else that is one below ``below``.
+            Limit on the estimated peak of a division.
         until
-            Begin none after this deadline.
+            Deadline after which no trial begins; ``deadline`` if left out.
         """
         assert self._frontier is not None
         candidates = Candidates(self._frontier, known, most, self.base, self._seen)
@@ -331,7 +331,7 @@ class SplitSearch:
                 continue
             if split.packed.peak <= limit and self._value(split) < below:
                 below = self._value(split)
-                # To check it takes in proportion to what it took to derive.
+                # The time to check a plan is proportional to the time to derive it.
                 deadline.reserve(self._checks + tuned(SplittingTuning).checked * split.derived)
             yield split
 
@@ -339,7 +339,7 @@ class SplitSearch:
         return self._weigh(division.peak, division.pieces)
 
     def _trial(self, division: Division, deadline: Deadline) -> Split | None:
-        """The plan of a division by heuristics alone, unless it has too many pieces."""
+        """Plan of a division by heuristics alone, or ``None`` if it has too many pieces."""
         tuning = tuned(SplittingTuning)
         timed = not deadline.endless
         if timed and self._pace * division.pieces > deadline.remaining():
@@ -360,7 +360,7 @@ class SplitSearch:
         return replace(self._split(packed, graph), derived=derived)
 
     def _elements(self, deadline: Deadline) -> Iterator[Split]:
-        """The plan of a small program in its smallest pieces, at the best order found."""
+        """Yield the plan of a small program in single steps, at the best order found."""
         cuts = element_cuts(self.problem, tuned(SplittingTuning).most_elements)
         if cuts and not deadline.expired():
             graph = split_graph(self.problem.graph, cuts)

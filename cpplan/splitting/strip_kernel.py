@@ -10,16 +10,16 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 @compiled_loop
 def divide(extents, edges, tables, steps, whole):
-    """Write the steps of each op in each strip, and return 0 if it cannot be divided so.
+    """Write the steps of each op in each strip; return 0 if the strips are impossible, else 1.
 
     Parameters
     ----------
     extents
         Steps of each op.
     edges
-        ``(start, user, window, made)``: rows of each op, -1 for the first of those whose readers
-        need all; the op that reads, and the starts in ``tables`` of the intervals of its window
-        and of the writer's own, -1 if that writes a position a step.
+        ``(start, user, window, made)``: rows of each op, from -1 if a reader needs its whole
+        output; the op that reads; where the intervals of its window start in ``tables``; where
+        those of the writer's window start, or -1 if the writer writes one position per step.
     tables
         ``(low, high)``: intervals of the windows.
     steps
@@ -55,7 +55,7 @@ def divide(extents, edges, tables, steps, whole):
                         here[strip, 1] = max(here[strip, 1], end)
         here[0, 0], here[count - 1, 1] = 0, n
         if count > 1:
-            # Neither a position left out nor a strip without any.
+            # No position is left out, and no strip is empty.
             for strip in range(count):
                 here[strip, 0] = min(here[strip, 0], n - 1)
             before = 0
@@ -70,7 +70,7 @@ def divide(extents, edges, tables, steps, whole):
 
 @compiled_loop
 def is_whole(here, extent):
-    """True if an op runs whole in all strips, so that it is not cut and reads all there is."""
+    """True if an op runs whole in every strip: it is not cut, and reads its inputs whole."""
     for strip in range(len(here)):
         if here[strip, 0] != 0 or here[strip, 1] != extent:
             return False
@@ -85,7 +85,7 @@ def _fill(here, begin, end):
 
 @compiled_loop
 def _below(values, start, count, bound):
-    """Number of values below a bound, of ``count`` ascending ones."""
+    """Number of values below a bound among ``count`` ascending values."""
     low, high = start, start + count
     while low < high:
         middle = (low + high) >> 1
@@ -98,20 +98,21 @@ def _below(values, start, count, bound):
 
 @compiled_loop
 def share(storages, accesses, tables, extents, steps, base, weight, kept, scratch):
-    """Write the bytes that strips leave alone, those of each storage, and 1 if they stay.
+    """Write, for each strip, the bytes not accessed, the bytes of each storage, and 1 if they stay.
 
     Parameters
     ----------
     storages
-        ``(size, stays, writer, positions)``: bytes, 1 if live after the region, the op that writes
-        it or -1, and its positions along the outer axis; 0 if all is accessed in every strip.
+        ``(size, stays, writer, positions)``: bytes; 1 if live after the region; the op that writes
+        the storage or -1; its positions along the outer axis, or 0 if every strip accesses it
+        whole.
     accesses
-        ``(start, op, window)``: rows of each storage; the op, and the start of the intervals of its
-        window in ``tables``.
+        ``(start, op, window)``: rows of each storage; the op; where the intervals of its window
+        start in ``tables``.
     tables, extents, steps
-        As in :func:`divide`; ``steps`` may be of no op if all positions are 0.
+        As in :func:`divide`; ``steps`` may be empty if all positions are 0.
     base, weight, kept
-        Receive the bytes, shapes ``(count,)`` and ``(count, storages)``.
+        Receive the results, shapes ``(count,)`` and, of the last two, ``(count, storages)``.
     scratch
         Two numbers for each strip, shape ``(2, count)``.
     """
@@ -151,7 +152,7 @@ def share(storages, accesses, tables, extents, steps, base, weight, kept, scratc
                 weight[strip, m] = nbytes * (after - first[strip]) / extent
                 base[strip] += nbytes * (extent - after) / extent
             elif extent == 0:
-                # All at once; or sums over the outer axis, which the first strip makes.
+                # Accessed whole: each strip has its own, or the first strip makes sums that stay.
                 if stays[m] and strip:
                     base[strip] += nbytes
                 else:

@@ -1,7 +1,7 @@
-"""Strips of a region along its outer axis: what each op runs there, and the bytes that it leaves.
+"""Strips of a region along its outer axis: the steps of each op, and the live bytes.
 
-The last op's steps are divided evenly; each op before it makes what its readers need in the strip,
-so that halos are computed again.
+The last op's steps are divided evenly. In each strip, an earlier op makes all positions that its
+readers need there, so each strip recomputes its halo.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Strips(NamedTuple):
     Attributes
     ----------
     steps
-        Steps of each op in each strip, shape ``(ops, count, 2)``; ``None`` if all are one.
+        Steps of each op in each strip, shape ``(ops, count, 2)``; ``None`` without an outer axis.
     base
-        Bytes that a strip leaves alone, shape ``(count,)``.
+        Live bytes that a strip does not access, shape ``(count,)``.
     weight, kept
-        Bytes of each storage that a strip accesses, and 1 if they stay to its end; shape
-        ``(count, storages)``.
+        Bytes of each storage that a strip accesses, and 1 if they stay live to the strip's end;
+        shape ``(count, storages)``.
     cost
         Sum of the costs of all runs.
     """
@@ -42,7 +42,7 @@ class Strips(NamedTuple):
 
 
 class _Tables:
-    """Intervals of windows, one table after another."""
+    """Tables of the intervals of windows, joined."""
 
     def __init__(self) -> None:
         self._low: list[Ints] = []
@@ -64,7 +64,7 @@ class _Tables:
 
 
 class StripMaker:
-    """Makes strips of a region along one axis of each op, or one strip if there is none."""
+    """Makes strips of a region along one axis of each op; without an axis, a single strip."""
 
     def __init__(self, region: Region, family: Family | None):
         self._region, self._family = region, family
@@ -84,7 +84,7 @@ class StripMaker:
         )
 
     def make(self, count: int) -> Strips | None:
-        """Strips, ``count`` of them; ``None`` if an op has too few steps, or may not run again."""
+        """``count`` strips, or ``None`` if an op has too few steps or may not run again."""
         from cpplan.splitting.strip_kernel import divide, share
 
         ops, several = len(self._extents), len(self._region.storages)
@@ -108,7 +108,7 @@ class StripMaker:
         return Strips(None if self._family is None else steps, base, weight, kept, cost)
 
     def _find_edges(self, tables: _Tables) -> tuple[Ints, Ints, Ints, Ints]:
-        """Readers in the region of what ops write, as :func:`strip_kernel.divide` takes them."""
+        """Readers of each op's outputs in the region, as ``edges`` of ``strip_kernel.divide``."""
         region, family = self._region, self._family
         problem = region.problem
         starts: list[tuple[int, int]] = []
@@ -138,9 +138,10 @@ class StripMaker:
         return np.array(starts, np.int64).reshape(-1, 2), users, windows, made
 
     def _find_accesses(self, tables: _Tables) -> tuple[list[int], tuple[Ints, Ints, Ints]]:
-        """Positions of each storage, 0 if every strip accesses all, and the ops that make it.
+        """Positions of each storage, and its ``accesses`` as ``strip_kernel.share`` takes them.
 
-        If none makes it, those that read it; as :func:`strip_kernel.share` takes them.
+        There are 0 positions if every strip accesses the whole storage. The accesses are those of
+        the op that writes the storage or, if no op does, of the ops that read it.
         """
         region, family = self._region, self._family
         problem = region.problem
@@ -160,9 +161,10 @@ class StripMaker:
         return positions, (np.array(starts, np.int64), users, windows)
 
     def _intervals(self, family: Family, m: int) -> list[tuple[int, Ints, Ints]] | None:
-        """Ops that make a storage, or read it if none does, and the positions that they access.
+        """Ops that access a storage, with the positions that each of their steps accesses.
 
-        ``None`` if they access all of it in every strip.
+        It is the op that writes the storage or, if no op does, all its readers. Returns ``None`` if
+        every strip accesses the whole storage.
         """
         region, problem = self._region, self._region.problem
         if m not in family.at:

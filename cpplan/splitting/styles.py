@@ -1,4 +1,4 @@
-"""Styles of running a region in pieces, and what a style takes: bytes, work and runs."""
+"""Styles of running a region in pieces, and the bytes, work and runs that a style takes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Style(NamedTuple):
     Attributes
     ----------
     inner, outer
-        Names of the axes of its last op, or ``None``: the region is then not cut along one.
+        Names of axes of its last op; ``None`` if the region has no inner or no outer axis.
     strips
         Number of strips along the outer axis.
     step
-        Steps of the last op at a time, along the inner axis.
+        Steps that the last op runs at a time, along the inner axis.
     longest
         Most steps of a piece of any op, along the inner axis.
     both
@@ -34,7 +34,7 @@ class Style(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Steps of an op that run at once; ``None`` along an axis that it has not got."""
+    """Steps of one op that run at once: an interval, or ``None``, along each axis."""
 
     step: int
     outer: tuple[int, int] | None
@@ -43,12 +43,12 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes and work of a region run in some style.
+    """Bytes and work of a region in one style.
 
     Attributes
     ----------
     peak
-        Most bytes live at once, with everything else that is live meanwhile.
+        Most bytes live at once, tensors that the region does not access included.
     cost
         Sum of the costs of all runs.
     pieces
@@ -62,7 +62,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One axis of each op of a region, and of each tensor: those that correspond to each other."""
+    """Corresponding axes: one of each op of a region, and one of each of its tensors."""
 
     axes: list[Axis | None]
     at: dict[int, int]

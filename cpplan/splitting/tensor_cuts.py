@@ -20,7 +20,7 @@ _Line = tuple[str, int]
 
 
 class TensorCuts:
-    """Cuts of the tensors of a graph that follow from those of its ops.
+    """Cuts of a graph's tensors, which follow from the cuts of its ops.
 
     Parameters
     ----------
@@ -32,22 +32,22 @@ class TensorCuts:
     Attributes
     ----------
     graph, given, lines
-        What it follows from.
+        The arguments.
     axes
-        Op that is cut -> the axes along which it is.
+        Op with cuts -> the axes along which it is cut.
     intervals
-        Op that is cut -> the intervals of each of its pieces along these axes.
+        Op with cuts -> the intervals of each of its pieces along these axes.
     windows
-        Op that is cut -> the windows of these axes where tensors may be cut, each with the number
-        of its axis.
+        Op with cuts -> the windows of these axes along which tensors may be cut, each with the
+        number of its axis.
     at
-        Tensor that may be cut -> along each axis, the interior positions at which it is.
+        Tensor that may be cut -> for each of its axes, the interior positions of its cuts.
 
     Raises
     ------
     InputError
-        If the graph's sizes depend on variables, or the cuts name an unknown op or axis, leave an
-        axis, or the op cannot be cut so.
+        If the graph's sizes depend on variables, or the cuts name an unknown op or axis or exceed
+        an axis, or the op cannot be cut there.
     """
 
     def __init__(self, graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = None):
@@ -68,7 +68,7 @@ class TensorCuts:
         if op is None:
             raise InputError(f"{here}: the graph has no such op")
         if cut.op in self.axes:
-            raise InputError(f"{here}: are given twice")
+            raise InputError(f"{here} are given twice: expected all axes of an op together")
         known = {axis.name: axis for axis in op.axes}
         for name, positions in zip(cut.axes, cut.cuts, strict=True):
             if name not in known:
@@ -80,8 +80,8 @@ class TensorCuts:
             between = next((position for position in positions if position % steps), None)
             if between is not None:
                 raise InputError(
-                    f"{here}: axis {name!r}: views allow cuts at multiples of {steps} steps, "
-                    f"not at {between}"
+                    f"{here}: axis {name!r} cannot be cut at {between}: views allow only multiples "
+                    f"of {steps}"
                 )
         axes = tuple(known[name] for name in cut.axes)
         seen: set[tuple[str, int]] = set()
@@ -105,9 +105,9 @@ class TensorCuts:
         ]
 
     def _tensor_cuts(self) -> dict[str, list[set[int]]]:
-        """Interior positions of each tensor's cuts along each of its axes."""
+        """For each tensor and each of its axes, the interior positions of its cuts."""
         tensor, lines = self.graph.tensor, self.lines
-        # Storage and line -> units between which it is cut.
+        # Storage and line -> units at which it is cut.
         cuts: dict[_Line, set[int]] = {}
         for op, all_intervals in self.intervals.items():
             for number, window in self.windows[op]:
@@ -133,7 +133,7 @@ class TensorCuts:
         return self.graph.root[name][0], self.lines.line[name][axis]
 
     def _make_equal(self, cuts: dict[_Line, set[int]]) -> None:
-        """Give storages whose bands correspond the same cuts, by union-find over their lines."""
+        """Give storages with corresponding bands the same cuts, by union-find over their lines."""
         root: dict[_Line, _Line] = {}
 
         def find(key: _Line) -> _Line:
@@ -152,7 +152,7 @@ class TensorCuts:
             cuts[key] = groups[find(key)]
 
     def common_axes(self, op: str, one: str, other: str) -> dict[int, int]:
-        """Number of an axis cut -> the tensors' axis along which their bands correspond."""
+        """Number of an axis cut -> axis of both tensors along which their bands correspond."""
         found: dict[int, int] = {}
         grain = self.lines.grain
         if one not in grain or other not in grain:
@@ -170,7 +170,7 @@ class TensorCuts:
         return found
 
     def _shows_all(self, name: str, axis: int) -> bool:
-        """True if a tensor shows all of the axis of its storage that its own goes along."""
+        """True if a tensor's axis shows the whole line of its storage."""
         line, root = self.lines.line[name][axis], self.graph.root[name][0]
         return self.lines.shown[name][line] == self.lines.shown[root][line]
 
@@ -178,7 +178,7 @@ class TensorCuts:
 def cut_positions(
     graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = None
 ) -> Mapping[str, Sequence[Collection[int]]]:
-    """Interior positions at which each tensor that may be cut is, along each of its axes.
+    """For each tensor that may be cut and each of its axes, the interior positions of its cuts.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def cut_positions(
 
 
 def is_identity(window: Window) -> bool:
-    """True if a window's interval is the op's own."""
+    """True if each step of the axis accesses the one position of its number."""
     return (window.stride, window.offset, window.size, window.table) == (1, 0, 1, None)
 
 
@@ -201,6 +201,6 @@ def relations_of(op: Op) -> Iterator[tuple[str, str]]:
 
 
 def extent_of(tensor: Tensor, axis: int) -> int:
-    """Positions of a tensor along an axis."""
+    """Number of positions of a tensor along an axis."""
     assert tensor.shape is not None
     return tensor.shape[axis]

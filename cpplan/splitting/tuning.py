@@ -12,65 +12,63 @@ class SplittingTuning:
     Attributes
     ----------
     unsplit_share
-        Of the time, for the plan without pieces, which is a candidate and gives the order.
+        Share of the time for the plan without pieces, a candidate that also gives the order.
     regions_share
-        Of what is left, for regions and their styles.
+        Share of the time left for regions and their styles.
     most_cuts
         Places between steps at which regions may begin and end: those with the fewest live bytes.
     steepest
-        Share of the live bytes below which an op must leave them for regions to end before it.
+        Regions may end before an op that leaves less than this share of the live bytes.
     brought_forward
-        Bytes that ops may make earlier to run together, where they write one storage in turn, as a
-        share of the most live between two steps.
+        Ops that write one storage in turn are moved together if they then make at most this share
+        of the most live bytes earlier.
     hills, foot
-        The highest hills of live bytes at whose feet regions may begin and end, besides; the share
-        of a hill's bytes that are at its foot at most.
+        Number of the highest hills of live bytes at whose feet regions may also begin and end;
+        largest share of a hill's bytes that counts as its foot.
     longest_region
-        Steps of a region at most.
+        Most steps of a region.
     strips
         Numbers of strips along an outer axis.
     no_strips
-        Share of the bytes at its ends by which a region's peak must exceed them, to be worth
-        strips.
+        Strips are tried only if a region's peak exceeds the bytes at its ends by this share.
     most_labels
-        Pairs of peak and cost that are kept at each place.
+        Most pairs of peak and cost kept at each place.
     most_pieces
-        Pieces of a plan at most.
+        Most pieces of a plan.
     coarser
-        Steps at a time that are tried, all of which may be pieces.
+        Numbers of steps that the last op runs at a time.
     coarsest
-        Numbers of pieces of an axis that are tried, too, if they have more steps.
+        Numbers of pieces into which an axis is also cut, if the pieces are longer than these.
     most_elements
-        Single steps of all ops at most, for their order to be searched.
+        Most single steps of all ops whose order is searched.
     looser
-        Peaks, as multiples of the smallest estimate, within which the fewest pieces are packed
-        first, in this order: few large buffers leave fewer holes.
+        Multiples of the smallest estimated peak. The divisions with the fewest pieces within these
+        peaks are packed first, in this order: a few large buffers leave fewer holes.
     room_ratio
-        Ratio of the peaks that are tried besides.
+        Ratio between neighbours in the grid of all other peaks tried.
     cost_levels
-        Costs, as multiples of that of running every op once, within which pieces are the fewest.
+        Grid of costs, as multiples of the cost of running every op once.
     trials_share
-        Of the time left, for plans by heuristics alone.
+        Share of the time left for plans by heuristics alone.
     most_packed_again, again_share
-        Plans that are packed again besides the best of each cost level, and the share of the time
-        left for each.
+        Number of plans that are packed again, besides the best of each cost level; share of the
+        time left for each.
     once_share
-        Of the time left, if pieces may run again, for those that run once, and then for those whose
-        halos do.
+        If pieces may run again: share of the time left for plans in which each piece runs once,
+        and then for plans in which halos run again.
     whole_again_share
-        Of the time left then, for whole ops that run again.
+        Share of the time then left for plans in which whole ops run again.
     limit_share
-        Of the time left, for each cost at which a plan may fit into a limit.
+        Share of the time left for each cost at which a plan may fit into a limit.
     curve_limits, curve_share
-        Limits on the cost that are tried for each point of a curve, and the share of the time for
-        them; in what is left, the plans that are chosen are packed again.
+        Number of cost limits tried for each point of a curve; share of the time for them. In the
+        rest of the time, the chosen plans are packed again.
     checked
-        Time kept to check the plan in the end, as a multiple of that to derive its pieces.
+        Time reserved to check the plan, as a multiple of the time to derive its pieces.
     slower
-        Time that must be left to pack a graph of pieces by heuristics, as a multiple of that to
-        derive it.
+        Time needed to pack a graph of pieces by heuristics, as a multiple of the time to derive it.
     work_per_region, work_per_piece
-        Deterministic seconds of work for the styles of a region, and for a piece of a plan.
+        Seconds of work, in deterministic mode, for the styles of a region and for a piece.
     """
 
     unsplit_share: float = 0.2

@@ -1,6 +1,6 @@
-"""Lines of storages with views: axes that go on in every view, by the axes of ops that make them.
+"""Lines of storages with views: axes that have a corresponding axis in every view.
 
-See ``lines`` for what a line and its units are.
+See :mod:`cpplan.splitting.lines` for lines and units.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ def add_view_lines(graph: Graph, root: str, tensors: list[Tensor], found: Lines)
 
 @dataclass(slots=True)
 class _Storage:
-    """A storage with views, while its lines are found.
+    """A storage with views, during the search for its lines.
 
     Attributes
     ----------
     shape
-        Of its own tensor.
+        Shape of its own tensor.
     boxes
-        Tensor -> the interval of each line that it shows.
+        Tensor -> for each line, the interval that it shows.
     makers
-        View -> the op that makes it, and the tensor over whose bytes.
+        View -> the op that makes it, and the tensor from which the view is made.
     places
-        Tensor -> line -> the tensor's own axis along it; of the views that were followed.
+        Tensor -> line -> the tensor's axis along it; only views reached so far.
     via
-        View -> line -> name of the op's axis that goes along it.
+        View -> line -> name of the op's axis along it.
     width
-        Line -> positions of a unit.
+        Line -> number of positions in a unit.
     """
 
     shape: tuple[int, ...]
@@ -72,7 +72,7 @@ class _Storage:
 
 
 def _storage(graph: Graph, root: str, tensors: list[Tensor]) -> _Storage | None:
-    """The storage, or ``None`` if a view shows no part of it or is made of several tensors."""
+    """The storage, or ``None`` if a view shows no box of it or is made from several tensors."""
     names = {tensor.name for tensor in tensors}
     makers: dict[str, tuple[Op, str]] = {}
     boxes: dict[str, list[tuple[int, int]]] = {}
@@ -94,7 +94,7 @@ def _storage(graph: Graph, root: str, tensors: list[Tensor]) -> _Storage | None:
 
 
 def _follow_views(graph: Graph, storage: _Storage) -> bool:
-    """Follow the lines into all views; false if a view is not reached."""
+    """Follow the lines into all views, and return false if a view is not reached."""
     makers, boxes, places, via = storage.makers, storage.boxes, storage.places, storage.via
     while len(places) < len(boxes):
         name = next((n for n, (_, s) in makers.items() if n not in places and s in places), None)
@@ -119,14 +119,17 @@ def _follow_views(graph: Graph, storage: _Storage) -> bool:
 
 
 def _common_lines(storage: _Storage) -> list[int]:
-    """Lines that may be cut in all views; units are widened to what views without an axis show."""
+    """Lines that may be cut in all views.
+
+    A unit becomes as wide as the interval shown by a view without an axis along the line.
+    """
     places, width = storage.places, storage.width
     common = []
     for line, extent in enumerate(storage.shape):
         for name, (low, high) in ((name, box[line]) for name, box in storage.boxes.items()):
             if line in places[name]:
                 continue
-            # Not cut within what a view without an axis for it shows.
+            # A line is not cut within the interval of a view that has no axis for it.
             length = high - low
             width[line] = math.lcm(width[line], length if low % length == 0 else extent)
         boxes = storage.boxes.items()
@@ -137,9 +140,9 @@ def _common_lines(storage: _Storage) -> list[int]:
 
 
 def shown_box(graph: Graph, tensor: Tensor) -> list[tuple[int, int]] | None:
-    """Interval of each axis of its storage that a tensor shows; ``None`` if it is no such part.
+    """Interval of each axis of its storage that a tensor shows, or ``None`` if it shows no box.
 
-    From its first byte to its last, if these are the corners of a part that has room for it.
+    The tensor's first and last byte must be corners of a box that has room for its elements.
     """
     root, start = graph.root[tensor.name]
     whole = graph.tensor[root]
@@ -161,7 +164,7 @@ def shown_box(graph: Graph, tensor: Tensor) -> list[tuple[int, int]] | None:
 
 
 class _Tiling(NamedTuple):
-    """Steps of an op's axis that read positions ``[low, high)`` and write all of a view."""
+    """Steps of an op's axis that read positions ``[low, high)`` and write a whole view."""
 
     axis: str
     read: int
@@ -172,7 +175,7 @@ class _Tiling(NamedTuple):
 
 
 def _tilings(graph: Graph, op: Op, source: str, view: str) -> Iterator[_Tiling]:
-    """Axes of an op whose windows tile both tensors, the part of one and all of the other."""
+    """Yield axes of an op whose windows tile a part of ``source`` and the whole view."""
     for axis in op.axes:
         read, made = axis.window.get(source), axis.window.get(view)
         if axis.accumulates or read is None or made is None:
@@ -188,7 +191,7 @@ def _tilings(graph: Graph, op: Op, source: str, view: str) -> Iterator[_Tiling]:
 
 
 def _steps_that_tile(graph: Graph, axis: Axis, window: Window) -> tuple[int, int] | None:
-    """Steps ``[start, stop)`` that write equal parts of a tensor, one after another; all of it."""
+    """Steps ``[start, stop)`` that write a whole tensor in equal parts, one after another."""
     extent = (graph.tensor[window.tensor].shape or ())[window.axis]
     if window.table is None:
         regular = window.offset == 0 and window.stride == window.size

@@ -1,8 +1,8 @@
 """Storages that several ops write in turn, and an order in which those ops run together.
 
-A mask that is filled part by part, say: no region may hold such an op beside others. Where they run
-in the middle of what could be one region, they are brought forward together, with what they wait
-for, to right after the last op that the first of them waits for.
+An example is a mask that is filled part by part. A region may not hold such an op beside others, so
+these ops must not stand in the middle of a possible region: they are moved forward together, with
+the ops that they wait for, to right after the last other op that one of them waits for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cpplan.splitting.tuning import SplittingTuning
 def with_writers_together(problem: SplitProblem) -> Program:
     """The program with all ops that write one storage in turn one after another.
 
-    Left as they are: those that would bring too many bytes forward.
+    A group is left where it is if moving it would make too many bytes earlier.
     """
     graph, order = problem.graph, list(problem.program.order)
     most = max(problem.boundary, default=0) * tuned(SplittingTuning).brought_forward

@@ -257,9 +257,9 @@ def test_an_explanation_names_what_needs_the_bound_on_all_splittings() -> None:
     plan = cpplan.solve(graph, split=True)
     assert plan.pieces
     found = plan.explain(graph)
-    assert found.least_piece == "what is there at the start, or at the end"
+    assert found.least_piece == "the boundary of the model, its inputs or its outputs"
     assert found.fullest.op in plan.order
-    assert "needed by        what is there at the start" in str(found)
+    assert "needed by        the boundary" in str(found)
     net = Network()
     net.dense(net.conv(net.image(4, 4, 2), 8), 2)
     stuck = net.graph()

@@ -20,10 +20,10 @@ _Found = Iterator[tuple[Estimate, Style]]
 def cascades(
     problem: SplitProblem, most_cost: float, deadline: Deadline
 ) -> list[RegionRuns] | None:
-    """Chains of ops in stripes of rows, with a rolling buffer between any two of them.
+    """Chains of ops in stripes of rows, with a rolling buffer between two neighbouring ops.
 
-    As Arm's vela cascades: nothing is computed again, and a branch ends a cascade. The cascades
-    are the best by dynamic programming; vela chooses greedily.
+    These are the cascades of Arm's vela: no step runs twice, and a branch ends a cascade. Here
+    dynamic programming finds the best cascades; vela chooses greedily.
     """
 
     def estimates(region: Region, floor: int) -> _Found:
@@ -38,9 +38,9 @@ def cascades(
 def fused_stages(
     problem: SplitProblem, most_cost: float, deadline: Deadline
 ) -> list[RegionRuns] | None:
-    """Stages in bands of rows, which compute their halos again.
+    """Stages of ops in bands of rows that recompute their halos.
 
-    The plain dynamic program over fused stages; what a stage reads and writes is there whole.
+    The plain dynamic program over fused stages: the inputs and outputs of a stage are live whole.
     """
 
     def estimates(region: Region, floor: int) -> _Found:
@@ -55,7 +55,7 @@ def fused_stages(
 def fused_blocks(
     problem: SplitProblem, most_cost: float, deadline: Deadline
 ) -> list[RegionRuns] | None:
-    """Chains of ops, a few output pixels at a time: the halo is kept along a row alone.
+    """Chains of ops, a few output pixels at a time; halos are kept only along a row.
 
     As in msf-CNN (arXiv 2505.11483), which finds the blocks as a path of least peak over the cut
     points of a chain.
@@ -71,9 +71,9 @@ def fused_blocks(
 
 
 def is_chain(region: Region) -> bool:
-    """True if each op of a region but the first reads what the one before wrote, alone.
+    """True if each tensor of a region is read only by its writer and by the op after it.
 
-    What is outside the arena does not count.
+    Tensors outside the arena do not count.
     """
     size = region.problem.size
     for m, readers in enumerate(region.readers):

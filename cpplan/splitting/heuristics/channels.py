@@ -18,9 +18,9 @@ from cpplan.splitting.tuning import SplittingTuning
 def channel_slices(
     problem: SplitProblem, most_cost: float, deadline: Deadline
 ) -> list[RegionRuns] | None:
-    """Ops that make channels slice by slice, up to one that adds its products of slices.
+    """Ops in slices of channels, up to an op that adds up the products of the slices.
 
-    As in FDT (arXiv 2303.17878): no halo, and no more work.
+    As in FDT (arXiv 2303.17878): there is no halo and no extra work.
     """
 
     def estimates(region: Region, floor: int) -> Iterator[tuple[Estimate, Style]]:

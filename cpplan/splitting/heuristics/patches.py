@@ -18,10 +18,10 @@ from cpplan.splitting.tuning import SplittingTuning
 
 @register("patches")
 def patches(problem: SplitProblem, most_cost: float, deadline: Deadline) -> list[RegionRuns] | None:
-    """The first ops in n x n patches that compute their halos again; all others whole.
+    """The first ops in n x n patches that recompute their halos; all other ops whole.
 
-    As in MCUNetV2 (arXiv 2110.15352). The best end of the first stage and the best n are taken, of
-    those that were tried in time: all ends with two by two patches first, then with more.
+    As in MCUNetV2 (arXiv 2110.15352). The end of the first stage and n are the best that were tried
+    in time: all ends with 2 x 2 patches come first, then all with more patches.
     """
     tuning = tuned(SplittingTuning)
     best: tuple[int, list[RegionRuns]] | None = None
@@ -43,7 +43,7 @@ def patches(problem: SplitProblem, most_cost: float, deadline: Deadline) -> list
 
 
 def _in_patches(problem: SplitProblem, stop: int, count: int) -> tuple[RegionRuns, float] | None:
-    """The first steps in ``count`` x ``count`` patches, and the cost of computing halos again."""
+    """The first steps in ``count`` x ``count`` patches, and the extra cost of their halos."""
     region = Region(problem, 0, stop)
     names = [name for name in ("rows", "columns") if name in region.axis_names()]
     if not region.in_turn or len(names) < 2:

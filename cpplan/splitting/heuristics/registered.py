@@ -1,6 +1,6 @@
 """Registry of splitting rules by name: each returns how the regions of a program run.
 
-A rule takes a :class:`~cpplan.splitting.problem.SplitProblem`, the most that all runs may cost and
+A rule takes a :class:`~cpplan.splitting.problem.SplitProblem`, a limit on the cost of all runs and
 a :class:`~cpplan.runtime.deadline.Deadline`. It returns
 :class:`~cpplan.splitting.schedule.RegionRuns` that cover all steps in turn, or ``None`` if it
 splits nothing. ``register`` adds one::
@@ -32,9 +32,9 @@ get, names = _REGISTRY.get, _REGISTRY.names
 def least_peak(
     problem: SplitProblem, estimates: Estimates, most_cost: float, deadline: Deadline
 ) -> list[RegionRuns] | None:
-    """The division of least peak within a cost, by dynamic programming over some styles alone.
+    """The division of least peak within a cost, by dynamic programming over the given styles.
 
-    Of several, the one of fewest pieces.
+    Among divisions of the same peak, the one with the fewest pieces is returned.
     """
     frontier = Frontier(problem, deadline, estimates=(estimates,))
     fits = [found for found in frontier.divisions() if found.cost <= most_cost]
