@@ -1,6 +1,6 @@
 """Bounds on the cost of moves at one order, by prices of room.
 
-The cost is that of the problem: bytes moved, or the cycles that moving them takes.
+The cost is the one that the problem minimises: bytes moved, or cycles taken by the moves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PLACES = 24
 
 
 class MovedBound(NamedTuple):
-    """A lower bound on the cost of moves, its name, and its certificate if it has one."""
+    """A lower bound on the cost of moves, with its name and, if there is one, its certificate."""
 
     value: int
     name: str
@@ -61,7 +61,7 @@ def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> Moved
 
 
 def _paid(problem: SpillProblem, price: Sequence[int], unit: int) -> int:
-    """Units of bytes that all storages pay at least, less the price of all room."""
+    """Least price that all storages pay, minus the price of the room that is free for them."""
     base = problem.base.tolist()
     total = sum(p * (b - problem.capacity) for p, b in zip(price, base, strict=True) if p)
     refund, always = _refunds(problem, price)
@@ -70,9 +70,10 @@ def _paid(problem: SpillProblem, price: Sequence[int], unit: int) -> int:
 
 
 def _refunds(problem: SpillProblem, price: Sequence[int]) -> tuple[dict[int, int], int]:
-    """Price of the room that overwriting saves: by the access whose input is dropped, and always.
+    """Price of the room saved by overwriting: per access of an input, and in any case.
 
-    If one of the inputs is dead anyway, nothing need be dropped for it.
+    An input saves room if it is dropped after the access. If one of the inputs dies there anyway,
+    the room is saved in any case.
     """
     inputs: dict[int, list[tuple[int, int]]] = {}
     for credit, access, gap in zip(
@@ -93,7 +94,7 @@ def _refunds(problem: SpillProblem, price: Sequence[int]) -> tuple[dict[int, int
 
 
 class _Paths:
-    """Least price of each storage: over its gaps, the bytes moved and the room taken."""
+    """Least price of each storage: the cost of its moves plus the price of the room it takes."""
 
     def __init__(
         self, problem: SpillProblem, price: Sequence[int], unit: int, refund: Mapping[int, int]
@@ -123,7 +124,7 @@ class _Paths:
         self.first_gap = np.searchsorted(problem.gap_storage, bounds).tolist()
 
     def least(self, row: int) -> int:
-        """The least that a storage pays."""
+        """Least price that a storage pays over all choices of its gaps."""
         problem, gaps = self.problem, self._gaps(row)
         if problem.written[row]:
             options = [self._path(row, None, gaps, droppable=False)]

@@ -37,7 +37,7 @@ def search_gaps(
     capacity: Sequence[int] | None = None,
     proved: Callable[[int], None] = lambda bound: None,
 ) -> Flags | None:
-    """Gaps kept that move the fewest bytes found within the budget, or ``None`` if none was.
+    """Gaps kept by the cheapest solution found within the budget, or ``None`` if none was found.
 
     Parameters
     ----------
@@ -46,13 +46,14 @@ def search_gaps(
     start
         A solution to start from.
     budget
-        For building and solving.
+        Budget for building and solving the model.
     upper
-        Only solutions that move fewer bytes are wanted.
+        Only solutions whose moves cost less than this are searched for.
     capacity
-        Room of the fast pool at each step, if less than the pool has.
+        Capacity of the fast pool at each step; the pool's own capacity if left out.
     proved
-        Called with every bound on the bytes moved, for this capacity and below ``upper``.
+        Function that is called with each bound on the cost of moves. The bounds hold for this
+        capacity and for solutions below ``upper``.
     """
     from cpplan.runtime.cp_sat_run import run_model
 

@@ -1,4 +1,4 @@
-"""Bound on the cost of moves that holds for every order, by the operands of one op."""
+"""Bound on the cost of moves that holds for every order, proved by one op's operands."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ def bound_of_every_order(
     share: bool,
     deadline: Deadline | None = None,
 ) -> MovedBound:
-    """The bound that the operands of one op prove for every order, with that op.
+    """The bound proved by the operands of one op, which holds for every order.
 
-    While an op runs, the fast pool lacks room for some of its operands and of the tensors that are
-    live then in every order: those that an op before it writes, or the caller brings, and that an
-    op after it reads or the caller wants. What does not lie there has been, or will be, moved. The
-    cheapest that make room, by the byte, are moved by every plan. To it come constants, which begin
-    in the slow pool. Ops beyond the deadline are left out, which makes it lower. Memory is that of
-    2 × ops² bits; graphs of more ops than the tuning says have no such bound.
+    Some tensors are live at an op in every order: its operands, and the tensors that an earlier op
+    or the caller provides and that a later op or the caller needs. If they exceed the fast pool,
+    some of them do not lie there, so they have been moved or will be. Every plan moves at least
+    the ones that make enough room at the least cost per byte. The constants are added, which begin
+    in the slow pool. When the deadline passes, the remaining ops are left out, which lowers the
+    bound. The search needs 2 × ops² bits of memory: graphs with more ops than ``every_order_ops``
+    of the tuning get no such bound.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def bound_of_every_order(
 
 
 def _overwritable(graph: Graph, problem: SpillProblem) -> list[int]:
-    """Room that each op may save by writing its outputs over its inputs, at most."""
+    """Most room that each op may save by writing its outputs over its inputs."""
     room = dict(zip(problem.names, problem.room.tolist(), strict=True))
     saved = []
     for op in graph.ops:
@@ -89,14 +90,14 @@ def _overwritable(graph: Graph, problem: SpillProblem) -> list[int]:
 
 
 class _Live(NamedTuple):
-    """Room that an op lacks, and cost and room of what may lie elsewhere then."""
+    """Room missing at an op; cost and room of each storage that need not lie in the pool then."""
 
     excess: int
     cost: Ints
     room: Ints
 
     def paid(self) -> float:
-        """Cost of the cheapest that make room, about."""
+        """Least cost of making enough room, in floating point."""
         if self.excess <= 0:
             return 0.0
         rank = np.argsort(self.cost / self.room, kind="stable")
@@ -105,7 +106,7 @@ class _Live(NamedTuple):
         return float((cost * np.clip(left / room, 0.0, 1.0)).sum())
 
     def paid_exactly(self) -> Fraction:
-        """Cost of the cheapest that make room."""
+        """Least cost of making enough room, as an exact fraction."""
         paid, excess = Fraction(0), max(0, self.excess)
         pairs = zip(self.cost.tolist(), self.room.tolist(), strict=True)
         for cost, room in sorted(pairs, key=lambda pair: Fraction(*pair)):
@@ -116,7 +117,7 @@ class _Live(NamedTuple):
 
 
 class _Reach:
-    """Storages live at each op in every order, and the cost of one that is not there.
+    """Storages live at each op in every order, and the cost if one is not in the fast pool.
 
     Attributes
     ----------
@@ -137,14 +138,14 @@ class _Reach:
         op_of = np.array(order, np.int64)[at]
         count = len(problem.names)
         first = np.searchsorted(storages, np.arange(count))
-        # -1: the caller brings it.
+        # -1 if the caller provides the storage.
         self.writer = np.where(problem.written, op_of[first], -1)
         reads = np.ones(len(storages), bool)
         reads[first[problem.written]] = False
         reload = problem.reload_cost[storages]
         brought = np.where(problem.access_near, reload, np.minimum(reload, problem.access_cost))
         self.reader, self.read_cost = op_of[reads], brought[reads]
-        # Storages that are read, and where the readers of each begin.
+        # Storages that are read, and where the rows of their readers start.
         self.read, self.first_reader = np.unique(storages[reads], return_index=True)
         self.accesses: list[list[int]] = [[] for _ in range(self.ops)]
         for access, op in enumerate(op_of.tolist()):
@@ -159,7 +160,7 @@ class _Reach:
         self.streamed = int(self._brings(np.ones(self.ops, bool))[constant].sum())
 
     def _brings(self, ops: Flags) -> Ints:
-        """Cost of the dearest read of each storage by these ops; 0 if there is none, or free."""
+        """Highest cost of a read of each storage by these ops; 0 without such reads."""
         found = np.zeros(len(self.problem.names), np.int64)
         if len(self.read):
             costs = np.where(ops[self.reader], self.read_cost, 0)
@@ -171,7 +172,7 @@ class _Reach:
         return np.unpackbits(raw, count=self.ops, bitorder="little").astype(bool)
 
     def live_at(self, op: int, saved: int) -> _Live:
-        """Storages live at an op in every order, and the room that is missing for them."""
+        """The storages live at an op in every order, and the room missing for them."""
         problem, writer = self.problem, self.writer
         before, after = self._set(self.before[op]), self._set(self.after[op])
         spilled = np.where(writer >= 0, problem.spill_cost, 0)

@@ -1,4 +1,4 @@
-"""The smallest use of the search that reaches every compiled loop, with their real types."""
+"""Small searches that reach every compiled loop of the room with its real types."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 
 class Loads:
-    """Loads of one choice of gaps.
+    """Bytes in the fast pool at each step, for a choice of gaps that changes.
 
     Parameters
     ----------
     problem
         The problem.
     kept
-        Gaps kept at the start.
+        Gaps kept at first.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Loads:
         for side in (problem.gap_before, problem.gap_after):
             there = side[kept & (side >= 0)]
             np.add.at(self._holds, there, 1)
-        # Credits that depend on a gap or on an access being in the fast pool.
+        # Gap, or access -> credits whose use depends on it.
         self._of_gap: dict[int, list[int]] = {}
         self._of_access: dict[int, list[int]] = {}
         self._inputs: dict[int, list[tuple[int, int]]] = {}
@@ -117,7 +117,7 @@ class Loads:
             self._count(credit, -1)
 
     def _count(self, credit: int, sign: int) -> None:
-        """Add or subtract the room that a credit saves now."""
+        """Add the room that a credit saves now to the load; subtract it if the sign is negative."""
         problem = self.problem
         if self._holds[problem.credit_access[credit]] <= 0:
             return

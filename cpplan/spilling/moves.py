@@ -1,4 +1,4 @@
-"""Moves of a choice of gaps, and the order with them."""
+"""Moves that follow from a choice of gaps, and the order that includes them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Copies that ops run beside.
+    """Copies that run while ops run.
 
     Attributes
     ----------
     spill_until
-        Storage -> the step before which its spill, begun right after it is written, has ended.
+        Storage -> step before which its spill ends; it begins right after the storage is written.
     reload_from
-        Access -> the step before which the reload for it begins.
+        Access -> step before which its reload begins.
     """
 
     spill_until: Mapping[int, int] = field(default_factory=dict)
@@ -34,11 +34,11 @@ def order_with_moves(
     pools: tuple[str, str],
     hidden: Hidden = NOTHING_HIDDEN,
 ) -> tuple[tuple[str, ...], tuple[Move, ...]]:
-    """The order with its moves, and the moves, given the gaps kept.
+    """The order including its moves, and the moves, for a choice of gaps.
 
-    What is written back is spilled right after the op that writes it; what the caller brings,
-    right before its first access. Reloads come right before the op that needs them, after all
-    spills there: so no more bytes lie in the fast pool between two ops than during one of them.
+    A storage that an op writes is spilled right after that op, and an input right before its first
+    access. Reloads come right before the op that needs them, after all spills there: so between
+    two ops, no more bytes lie in the fast pool than during one of them.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def order_with_moves(
     pools
         Names of the fast and of the slow pool.
     hidden
-        Copies that ops run beside: each begins earlier, or is waited for later.
+        Copies that run while ops run: each begins earlier, or ends later, than other copies.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def order_with_moves(
 
 
 class _Names:
-    """Names for moves that no op has; the second of one name has a number."""
+    """Makes names of moves that differ from all ops' names; a repeated name gets a number."""
 
     def __init__(self, ops: Iterable[str]):
         self.taken = set(ops)

@@ -1,4 +1,4 @@
-"""A search's outcome: the gaps kept, their packing, the bound, and the op that does not fit."""
+"""Outcome of a search: the gaps kept, their packing, the bound, and an op that does not fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Gaps kept, the cost of the moves that they leave, and who chose them."""
+    """Gaps kept, the cost of the moves that follow, and the name of the search that chose them."""
 
     kept: Flags
     paid: int
@@ -23,13 +23,13 @@ class Choice:
 
 
 def make_choice(problem: SpillProblem, kept: Flags, found_by: str) -> Choice:
-    """The choice that keeps these gaps, with the cost of its moves."""
+    """A choice of gaps with the cost of its moves."""
     return Choice(kept, int(problem.paid(kept).sum()), found_by)
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """An op whose operands do not fit: its name, the bytes it needs, and those that are missing."""
+    """An op whose operands do not fit: its name, the bytes it needs, and the bytes missing."""
 
     op: str
     needed: int
@@ -49,7 +49,7 @@ class Spilled:
     choice, layout
         The best choice that could be packed, and its packing; ``None`` if there is none.
     bound
-        On the cost of moves: bytes, or cycles if time is minimised.
+        Bound on the cost of moves: bytes, or cycles if time is minimised.
     shortfall
         The op that does not fit, if there is one.
     every_order
@@ -57,8 +57,8 @@ class Spilled:
     order_by
         The search that found the order, if one did.
     origin
-        Op of each run, and tensor of each copy, where ops may run again: the program is then that
-        of the graph of runs.
+        If ops may run again, ``program`` is of the graph of runs; ``origin`` then gives the op of
+        each run and the tensor of each copy.
     """
 
     program: Program
@@ -81,7 +81,7 @@ class Spilled:
 
 
 def find_shortfall(problem: SpillProblem) -> Shortfall | None:
-    """The op whose operands exceed the capacity by most, or ``None`` if all fit.
+    """The op whose operands exceed the capacity by the most bytes, or ``None`` if all fit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A choice of gaps with its moves and the offsets in both pools."""
+"""Moves of a choice of gaps, and the offsets of its buffers in both pools."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Layout:
     moved
         The program with its moves as ops.
     order, moves
-        Names of its steps, and the moves.
+        Names of the steps, and the moves.
     problem
         The buffers, in both pools.
     pool, offset
-        Of each buffer.
+        Pool and offset of each buffer.
     relations
         Tensors that share bytes by choice.
     peaks
-        Bytes used of the fast and of the slow pool.
+        Bytes used in the fast and in the slow pool.
     found_by
         The search that packed the fast pool.
     """
@@ -66,7 +66,7 @@ class Layout:
 
     @property
     def excess(self) -> int:
-        """Bytes by which the fast pool is exceeded."""
+        """Bytes by which the peak exceeds the fast pool."""
         capacity = self.problem.pools[0].capacity
         return 0 if capacity is None else max(0, self.peaks[0] - capacity)
 
@@ -92,10 +92,10 @@ def lay_out(
     hidden: Hidden = NOTHING_HIDDEN,
     places: Ints | None = None,
 ) -> Layout:
-    """Moves of the gaps kept, and the offsets found within the budget.
+    """Moves of a choice of gaps, and the best offsets found within the budget.
 
-    The search for offsets ends once the fast pool holds them all; the buffers of the slow pool are
-    packed by heuristics alone unless it is too small.
+    The search for offsets ends once all buffers fit into the fast pool. The slow pool is packed by
+    heuristics, and by searches only if these do not fit its capacity.
 
     Parameters
     ----------
@@ -106,17 +106,17 @@ def lay_out(
     kept
         Gaps kept.
     pools
-        The fast and the slow one.
+        The fast and the slow pool.
     budget
-        For packing.
+        Budget for packing.
     share
-        True if ops may write over what they are the last to read.
+        True if an op may write over an input that no later op reads.
     quick
         True to pack by heuristics only.
     hidden
-        Copies that ops run beside.
+        Copies that run while ops run.
     places
-        Offset of each access in the fast pool, if they are known: nothing is searched there then.
+        Offset of each access in the fast pool, if known: they are then taken without a search.
     """
     names = pools[0].name, pools[1].name
     order, moves = order_with_moves(problem, kept, names, hidden)
@@ -159,7 +159,7 @@ def _pack_fast(
     share: bool,
     quick: bool,
 ) -> _Packed:
-    """Offsets in the fast pool; the search ends once they fit."""
+    """Offsets in the fast pool; the search ends once its capacity holds them."""
     target = part.pools[0].capacity
     if share:
         search = SharingSearch(
@@ -183,7 +183,7 @@ def _pack_fast(
 def _offsets_at(
     places: Ints, problem: SpillProblem, kept: Flags, graph: Graph, part: Problem
 ) -> Ints:
-    """Offset of each buffer of the fast pool, from those of the accesses."""
+    """Offset of each buffer of the fast pool, from the offsets of the accesses."""
     names = CopyNames(tensor.name for tensor in graph.tensors)
     found = {
         names.copy(retention.storage, retention.number): int(places[retention.accesses[0]])
@@ -207,7 +207,7 @@ def places_of(layout: Layout, problem: SpillProblem, kept: Flags, graph: Graph) 
 def _adopt(
     program: Program, part: Problem, residency: Residency, offsets: Ints, *, share: bool
 ) -> _Packed:
-    """These offsets in the fast pool, with the candidates that explain what lies on one another."""
+    """Packing with given offsets in the fast pool, and the aliases that make them valid."""
     target = part.pools[0].capacity
     if share:
         search = SharingSearch(program, part, residency, kinds={"in place"}, target=target)
@@ -225,7 +225,7 @@ def _adopt(
 
 
 def _pack_slow(part: Problem, budget: Budget) -> _Packed:
-    """Offsets in the slow pool: by heuristics, and by searches only where it has a capacity."""
+    """Offsets in the slow pool: by heuristics, then by searches if a capacity is exceeded."""
     target = part.pools[0].capacity
     incumbent = Incumbent(part, target=target)
     with suppress(TimeUpError):
@@ -237,7 +237,7 @@ def _pack_slow(part: Problem, budget: Budget) -> _Packed:
 
 
 def _in_pool(program: Program, pool: str) -> Program:
-    """The program without the copies that lie in another pool."""
+    """The program without the tensors of other pools."""
     graph = program.graph
     away = {t.name for t in graph.tensors if t.pools is not None and t.pools != (pool,)}
 

@@ -1,14 +1,15 @@
-"""Spilling as arrays: accesses of storages at an order, and the gaps between them.
+"""Spilling as arrays: accesses of storages in an order, and the gaps between them.
 
-Every op of the order is a step. Between two accesses of a storage lies a *gap*; one more lies
-before the first access of what the caller brings, and one after the last access of what is kept to
-the end. A plan keeps a storage in the fast pool through a gap, or drops it there. All else follows:
+Every op of the order is a step. Between two accesses of a storage lies a *gap*. Inputs and
+constants have one more gap, before their first access; storages kept to the end have one more,
+after their last access. A plan *keeps* a storage in the fast pool through a gap, or *drops* it
+there. Everything else follows from these choices:
 
-* at an access the storage is in the fast pool if the op must have it there, or if it is kept
-  through the gap before or after; otherwise the op reads or writes it in the slow pool;
-* after a dropped gap it is reloaded, or read where it lies;
-* it is spilled once, right after it is written, if any gap is dropped. What the caller brings need
-  not be spilled if it is not kept through its first gap, since it then begins in the slow pool.
+* At an access, the storage is in the fast pool if the op must have it there, or if it is kept
+  through the gap before or the gap after. Otherwise the op accesses it in the slow pool.
+* After a dropped gap, the storage is reloaded, or read in the slow pool.
+* If any of its gaps is dropped, the storage is spilled once, right after it is written. An input
+  that is not kept through its first gap begins in the slow pool and is not spilled.
 """
 
 from __future__ import annotations
@@ -40,40 +41,42 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpillProblem:
-    """Accesses, gaps and rooms of one order.
+    """Accesses and gaps of the storages in one order, and the room that they take.
 
     Attributes
     ----------
     names
-        Storages that may move, ``n`` of them; each has an access.
+        The ``n`` storages that may move; each has an access.
     size, room
-        Bytes, and bytes taken in the fast pool with padding, shape ``(n,)``.
+        Bytes without and with padding in the fast pool, shape ``(n,)``.
     spill_cost, reload_cost
-        Cost of writing each to the slow pool and of reading it back: its bytes, or the cycles that
-        this takes if time is minimised. Shape ``(n,)``.
+        Cost of writing each storage to the slow pool and of reading it back, shape ``(n,)``: its
+        bytes, or the cycles that the move takes if time is minimised.
     written
-        True for storages that an op writes; the caller brings the others. Shape ``(n,)``.
+        True for storages that an op writes; the caller provides the others. Shape ``(n,)``.
     stay
-        True for inputs kept to the end: kept through all gaps or through none. Shape ``(n,)``.
+        True for inputs kept to the end: they are kept through all gaps or through none. Shape
+        ``(n,)``.
     access_storage, access_step, access_bytes, access_cost, access_near
-        Storage and step of every access; bytes that cross if it happens in the slow pool; the cost
-        of reading them there; True if it must happen in the fast pool. Sorted by storage, then
-        step.
+        For every access: its storage; its step; bytes read or written if it happens in the slow
+        pool; the cost of that; true if it must happen in the fast pool. Accesses are sorted by
+        storage, then by step.
     gap_storage, gap_lower, gap_upper
         Storage of every gap, and the steps ``[lower, upper)`` between its two accesses.
     gap_before, gap_after
-        Accesses before and after it, or -1.
+        Accesses before and after every gap, or -1.
     gap_fixed
-        1 if it must be kept, 0 if it must be dropped, -1 if that is free.
+        1 if the gap must be kept, 0 if it must be dropped, -1 if either is allowed.
     credit_step, credit_room, credit_access
-        Room saved at a step where the output of this access may be written over an input.
+        A *credit* is room saved at a step because an output is written over an input: its step,
+        its room, and the access that writes the output.
     over_credit, over_access, over_gap
-        Inputs that may be overwritten, by credit: access of the input, and the gap after it (-1 if
-        none), which must then be dropped.
+        For every input that may be overwritten: its credit, the access that reads it, and the gap
+        after that access (or -1), which must then be dropped.
     base
-        Bytes taken at each step by what cannot move, shape ``(steps,)``.
+        Bytes taken at each step by storages that cannot move, shape ``(steps,)``.
     capacity
-        Of the fast pool, padded as rooms are.
+        Capacity of the fast pool, padded as the rooms are.
     ops
         Name of the op of each step.
     """
@@ -112,7 +115,7 @@ class SpillProblem:
         return len(self.base)
 
     def near(self, kept: Flags) -> Flags:
-        """Accesses that happen in the fast pool, given the gaps kept."""
+        """For each access, true if it happens in the fast pool with these gaps kept."""
         near: Flags = self.access_near.copy()
         before, after = self.gap_before[kept], self.gap_after[kept]
         near[before[before >= 0]] = True
@@ -120,7 +123,7 @@ class SpillProblem:
         return near
 
     def load(self, kept: Flags) -> Ints:
-        """Bytes in the fast pool at each step, given the gaps kept."""
+        """Bytes in the fast pool at each step with these gaps kept."""
         near = self.near(kept)
         load: Ints = self.base.copy()
         np.add.at(load, self.access_step[near], self.room[self.access_storage[near]])
@@ -134,16 +137,16 @@ class SpillProblem:
         return load
 
     def credits_used(self, kept: Flags, near: Flags) -> Flags:
-        """Credits that count: output and one input in the fast pool, the input dropped after."""
+        """Credits that save room: output and input are in the fast pool, and the input dies."""
         dropped = (self.over_gap < 0) | ~kept[self.over_gap] if len(kept) else self.over_gap < 0
-        works = near[self.over_access] & dropped
+        usable = near[self.over_access] & dropped
         found: Flags = np.zeros(len(self.credit_step), bool)
-        found[self.over_credit[works]] = True
+        found[self.over_credit[usable]] = True
         found &= near[self.credit_access]
         return found
 
     def paid(self, kept: Flags) -> Ints:
-        """Cost of the moves of each storage, given the gaps kept, shape ``(n,)``."""
+        """Cost of the moves of each storage with these gaps kept, shape ``(n,)``."""
         paid: Ints = np.zeros(len(self.names), np.int64)
         near = self.near(kept)
         again = ~kept & (self.gap_after >= 0)
@@ -156,17 +159,17 @@ class SpillProblem:
 
     @property
     def grain(self) -> int:
-        """A number that divides the cost of every plan."""
+        """Greatest number known to divide the cost of every plan."""
         costs = self.spill_cost.tolist(), self.reload_cost.tolist(), self.access_cost.tolist()
         return math.gcd(*(cost for several in costs for cost in several)) or 1
 
     def spilled(self, kept: Flags) -> Flags:
-        """Storages that are written to the slow pool, shape ``(n,)``."""
+        """For each storage, true if it is written to the slow pool, shape ``(n,)``."""
         dropped = np.zeros(len(self.names), bool)
         dropped[self.gap_storage[~kept]] = True
         begins_slow = np.zeros(len(self.names), bool)
         begins_slow[self.gap_storage[~kept & (self.gap_before < 0)]] = True
-        # An op that writes in the slow pool needs no gap to do so.
+        # An op may also write a storage in the slow pool itself, without a dropped gap.
         near = self.near(kept)
         first = np.full(len(self.names), -1, np.int64)
         first[self.access_storage[::-1]] = np.arange(len(near), dtype=np.int64)[::-1]
@@ -175,7 +178,7 @@ class SpillProblem:
         return found
 
     def all_kept(self) -> Flags:
-        """Every gap kept that may be."""
+        """The choice that keeps every gap that may be kept."""
         kept: Flags = self.gap_fixed != 0
         return kept
 
@@ -207,20 +210,21 @@ def spill_problem(
     Parameters
     ----------
     program
-        Runs every op once; no op has bodies.
+        The program: it runs every op once, and no op has bodies.
     residency
-        Of the model's boundary.
+        Which inputs, outputs and constants the pools hold.
     pools
         The fast pool, which has a capacity, and the slow one.
     share
-        True if ops may write over what they are the last to read.
+        True if an op may write over an input that no later op reads.
     time
         True to count the cycles of moves instead of their bytes.
 
     Raises
     ------
     InputError
-        If the program cannot be planned so, or a storage may lie in neither pool.
+        If the program runs an op twice or has bodies, the fast pool has no capacity, or a storage
+        may lie in neither pool.
 
     Examples
     --------
@@ -294,7 +298,7 @@ def spill_problem(
 def alignments(
     program: Program, residency: Residency, fast: Pool, names: Sequence[str]
 ) -> list[int]:
-    """Alignment in the fast pool of the storages of these names, bytes."""
+    """Alignments of some storages in the fast pool, in bytes."""
     storages = find_storages(program.graph, residency)
     return [_grid(storages[name], fast) for name in names]
 
@@ -304,7 +308,7 @@ def _check_program(program: Program, fast: Pool) -> None:
         raise InputError("spill=True needs a program that runs every op once")
     for op in program.ops:
         if op.bodies:
-            raise InputError(f"spill=True cannot plan op {op.name!r}: it has bodies")
+            raise InputError(f"spill=True cannot plan op {op.name!r}, which has bodies")
     if fast.capacity is None:
         raise InputError(f"spill=True needs a capacity of the fast pool {fast.name!r}")
 
@@ -314,7 +318,7 @@ def _grid(storage: Storage, fast: Pool) -> int:
 
 
 def _stays(storage: Storage) -> bool:
-    """True for an input kept to the end, which must be found again where the caller put it."""
+    """True for an input kept to the end, which must then lie where the caller put it."""
     return storage.brought and storage.kept and storage.tensor.kind != "constant"
 
 
@@ -349,8 +353,8 @@ def _add(
         near = in_fast and (alone or not in_slow or (crossing > 0 and not slow.direct))
         if not near and crossing > 0 and not slow.direct:
             raise InputError(
-                f"tensor {name!r}: may lie in {slow.name!r} only, where ops cannot access it: the "
-                "pool is not direct"
+                f"tensor {name!r} may lie in {slow.name!r} only, but ops cannot access it there: "
+                "the pool is not direct"
             )
         rows.accesses.append((row, step, crossing, near))
     last = len(rows.accesses) - 1
@@ -369,7 +373,7 @@ def _credits(
     gap: Ints,
     room: Ints,
 ) -> tuple[Ints, Ints]:
-    """Credits of outputs that may be written over inputs, and the inputs of each."""
+    """Credits of outputs that may be written over inputs, and the inputs of each credit."""
     number = {name: k for k, name in enumerate(rows.names)}
     position = {(int(s), int(t)): k for k, (s, t) in enumerate(access[:, :2].tolist())}
     after = {int(before): k for k, before in enumerate(gap[:, 3].tolist()) if before >= 0}

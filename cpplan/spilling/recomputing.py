@@ -1,4 +1,4 @@
-"""Spilling with ops that may run again: the least time of schedules and their moves."""
+"""Spilling if ops may run again: the schedule and the moves of least time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cpplan.verification.bound_table import EVERY_OP_ONCE
 
 
 class Start(NamedTuple):
-    """A schedule to start from: names of its ops, and offsets of its buffers if it fits whole."""
+    """A schedule to start from: names of its ops, and offsets if it fits without moves."""
 
     ops: tuple[str, ...]
     places: Mapping[str, int] = {}
@@ -42,9 +42,9 @@ def spill_or_recompute(
 ) -> Spilled:
     """The plan of least time found within the budget, in which ops may run again.
 
-    The given order with moves alone and the schedules that fit without any are plans to begin with.
-    The given order and the schedules are bettered by estimates; then moves and offsets are searched
-    for at the given order and at the best schedules, and the moves found lead to others.
+    The first plans are the given order with moves, and the schedules that fit without moves. Then
+    the given order and the schedules are improved by estimates of their time. Moves and offsets are
+    searched for at the best schedules, whose moves lead to further schedules, and at the starts.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ def spill_or_recompute(
     pools
         The fast and the slow pool.
     budget
-        For all of it.
+        Budget of the whole search.
     share
-        True if ops may write over what they are the last to read.
+        True if an op may write over an input that no later op reads.
     schedules
         Schedules in which ops run again, to start from.
     report
-        As of :func:`~cpplan.spilling.solve.spill`.
+        As in :func:`~cpplan.spilling.solve.spill`.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class _Search:
         self.tried: set[tuple[str, ...]] = set()
 
     def run(self, schedules: Iterable[Start]) -> None:
-        """Search until the deadline, or until nothing better follows."""
+        """Search until the deadline, or until no change improves the plan."""
         tuning, budget = active(), self.budget
         given = self.program.names
         self._plan(given, budget.share(tuning.alone_share))
@@ -123,7 +123,7 @@ class _Search:
         return None if start is None else self.known.climb(start, budget.deadline)
 
     def _followed(self, estimate: Estimate) -> Estimate | None:
-        """A better estimate that follows from the moves planned for a schedule, or ``None``."""
+        """A better schedule derived from the moves planned for one, or ``None``."""
         planned = self._plan(estimate.schedule, self.budget.share(active().search_share))
         if planned is None or planned.choice is None:
             return None
@@ -137,7 +137,7 @@ class _Search:
     def _plan(
         self, schedule: Sequence[str], budget: Budget, places: Mapping[str, int] | None = None
     ) -> Spilled | None:
-        """Moves and offsets for a schedule, taken if they are the best; ``None`` if known."""
+        """Plan a schedule's moves and offsets, and keep the best; ``None`` if it was tried."""
         if tuple(schedule) in self.tried or budget.deadline.expired():
             return None
         self.tried.add(tuple(schedule))

@@ -1,4 +1,4 @@
-"""Retentions of storages in the fast pool: accesses in a row between which every gap is kept."""
+"""Retentions of storages in the fast pool: runs of accesses with all gaps between them kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Retention(NamedTuple):
 
 
 def find_retentions(problem: SpillProblem, kept: Flags) -> list[Retention]:
-    """All retentions that the gaps kept leave, by storage, then in order of time.
+    """All retentions that follow from a choice of gaps, sorted by storage, then by time.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Spilling: the fewest bytes moved at the given order, or over the orders that promise to."""
+"""Spilling: the plan that moves the fewest bytes, at the given order or over several orders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def spill(
     places: Mapping[str, int] | None = None,
     report: Callable[[int | None, int, str], None] = lambda paid, bound, source: None,
 ) -> Spilled:
-    """The plan of fewest bytes moved that is found within the budget.
+    """The plan found within the budget that moves the fewest bytes.
 
     Parameters
     ----------
@@ -41,17 +41,18 @@ def spill(
     pools
         The fast and the slow pool.
     budget
-        For all of it.
+        Budget of the whole search.
     share
-        True if ops may write over what they are the last to read.
+        True if an op may write over an input that no later op reads.
     order
-        True to search the order, too, unless there is only one.
+        True to search over orders, too, unless only one is possible.
     time
         True to count the cycles of moves instead of their bytes.
     places
-        Offsets of the buffers in a plan of the given order in which nothing moves, if one is known.
+        Offsets of the buffers in a plan of the given order without moves, if one is known.
     report
-        Called at each improvement with the cost of moves, its bound, and the source.
+        Function that is called at each improvement with the cost of moves, the bound on it, and
+        the name of the search.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def spill(
 
 
 def _run(search: SpillSearch, budget: Budget) -> None:
-    """Run a search until it or the time ends, or the user ends it."""
+    """Run a search until it ends, the time is up, or the user interrupts it."""
     try:
         hides = search.time and search.pools[1].engine
         search.run(budget.share(1 - active().hiding_share) if hides else budget)
@@ -128,7 +129,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
 
 
 def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Orders that promise to move fewer bytes, the best first, each once."""
+    """Yield orders that may move fewer bytes, the most promising first, each once."""
     from cpplan.ordering.problem import order_problem
     from cpplan.ordering.solve import search_order
     from cpplan.spilling.search.orders import NAME, climb_orders, flatten
@@ -150,7 +151,7 @@ def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...
 
 
 def _needs_alone(problem: SpillProblem, short: Shortfall) -> bool:
-    """True if the op's own operands do not fit, so that no order helps."""
+    """True if an op's own operands exceed the capacity, so that it fits in no order."""
     step = problem.ops.index(short.op) if short.op in problem.ops else 0
     return int(problem.least_load()[step] - problem.base[step]) > problem.capacity
 
@@ -163,9 +164,9 @@ def room_price(
     share: bool = False,
     seconds: float = 10.0,
 ) -> float | None:
-    """Bytes moved that one more byte of the fast pool saves, by the linear relaxation.
+    """Bytes of moves saved by one more byte of the fast pool, by the linear relaxation.
 
-    ``None`` if an op does not fit, or the relaxation is not solved in time.
+    Returns ``None`` if an op does not fit, or the relaxation is not solved in time.
 
     Examples
     --------

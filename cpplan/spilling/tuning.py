@@ -14,64 +14,64 @@ class SpillingTuning:
     Attributes
     ----------
     still_share
-        Of the time, for packing everything in the fast pool, where its bytes fit.
+        Share of the time for packing everything into the fast pool, if its live bytes fit.
     first_share
-        Of what is left, for packing the best of the eviction rules or the relaxation's.
+        Share of the time left for packing the best choice of the eviction rules and the relaxation.
     rules_placed_share
-        Of what is left, for packing the choices of the eviction rules, the cheapest first.
+        Share of the time left for packing the choices of the eviction rules, the cheapest first.
     margin_share
-        Of what is left, for packing choices that leave a part of the pool empty.
+        Share of the time left for packing choices that leave a part of the pool empty.
     relaxation_share
-        Of what is left, for the linear relaxation.
+        Share of the time left for the linear relaxation.
     search_share
-        Of what is left, for CP-SAT on the gaps.
+        Share of the time left for CP-SAT on the gaps.
     packing_share
-        Of what is left, for packing its solution.
+        Share of the time left for packing CP-SAT's solution.
     margins
-        Parts of the fast pool left empty, one after another, where packing did not fit.
+        Parts of the fast pool left empty, tried one after another while no packing fits.
     address_share
-        Of what is left, for gaps and offsets together.
+        Share of the time left for choosing gaps and offsets together.
     address_starts
-        Choices that could not be packed from which that begins, besides the best one that was.
+        Number of unpacked choices from which that search begins, besides the best packed choice.
     address_states, address_states_share
-        Packings that it changes at first, and the part of its time for that.
+        Number of packings that it changes at first, and the share of its time for that.
     address_powers
-        Of the steps to the next access, by which the cost of an eviction is divided.
+        The cost of an eviction is divided by the steps to the next access, raised to this power.
     address_change_power
-        The same power in changes of a packing.
+        The same power where a packing is changed.
     address_turns
-        Turns of one cooling at most.
+        Most turns of one cooling.
     address_heats, coolest
-        Parts of the median cost of a reload by which a change may be worse on average at the start
-        of each cooling, and at its end.
+        Temperatures, as parts of the median cost of a reload: at the start of each cooling, and at
+        its end. A change may be worse by about the temperature.
     order_share
-        Of the time, for orders of least live bytes, if orders are searched.
+        If orders are searched: share of the time for orders of least live bytes.
     climb_share
-        Of what is left then, for orders that move fewer bytes.
+        Share of the time then left for orders that move fewer bytes.
     climb_turns
-        Turns of hill climbing at most.
+        Most turns of hill climbing.
     every_order_share
-        Of what the given order leaves, for the bound that holds for every order.
+        Share of the time left after the given order for the bound that holds for every order.
     every_order_ops
-        Ops beyond which no order is bounded but the given one.
+        Most ops of a graph for which that bound is computed.
     given_share
-        Of the time, for the given order, if orders are searched.
+        If orders are searched: share of the time for the given order.
     alone_share
-        Of the time, for moves alone at the given order, if ops may run again.
+        If ops may run again: share of the time for moves alone at the given order.
     schedules_planned
-        Schedules in which ops run again for which moves are planned at first.
+        Number of schedules in which ops run again for which moves are planned first.
     rules_share
-        Of the time, for all eviction rules.
+        Share of the time for all eviction rules.
     hiding_share
-        Of the time, for letting ops run beside copies, where the slow pool has an engine.
+        If the slow pool has a copy engine: share of the time for running copies beside ops.
     checked
-        Time kept for making and checking the plan, as a multiple of what its first layout took.
+        Time reserved for making and checking the plan, as a multiple of its first layout's time.
     cp_sat_gaps
-        Gaps beyond which neither the linear relaxation nor CP-SAT is begun.
+        Most gaps for which the linear relaxation and CP-SAT are begun.
     slow_share
-        Of what is left, for packing the slow pool.
+        Share of the time left for packing the slow pool.
     longest_again
-        Ops in a row that may run again for one tensor, instead of a reload.
+        Most ops in a row that may run again for one tensor instead of a reload.
     """
 
     still_share: float = 0.4

@@ -1,4 +1,4 @@
-"""Evictions step by step: where a step does not fit, the gap of largest score is dropped."""
+"""Evictions step by step: if a step does not fit, the gap with the largest score is dropped."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LOOKAHEAD = 16
 
 
 def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | None:
-    """Gaps kept after evictions by a score, or ``None`` if a step does not fit at all.
+    """Gaps kept after evictions by a score, or ``None`` if a step cannot be made to fit.
 
     Parameters
     ----------
     problem
         The problem.
     score
-        Called with the problem, the loads, the step and the gaps that may be dropped; the gap of
-        the largest score goes first.
+        Function of the problem, the loads, the step and the gaps that may be dropped. The gap with
+        the largest score is dropped first.
     deadline
-        Ends the run by ``TimeUpError``.
+        Deadline after which ``TimeUpError`` is raised.
     """
     loads = Loads(problem, problem.all_kept())
     lower, upper = problem.gap_lower, problem.gap_upper
@@ -39,7 +39,7 @@ def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | No
     for step in range(problem.steps):
         if step % 16 == 0:
             deadline.check()
-        # Gaps that hold this step or end or begin beside it.
+        # Gaps that contain this step, or end or begin next to it.
         last = int(np.searchsorted(starts, step + 1, side="right"))
         live = np.concatenate([live[upper[live] >= step], by_lower[seen:last]])
         seen = last
@@ -49,7 +49,7 @@ def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | No
             if len(over):
                 drop_gaps(loads, [int(over[np.argmax(score(problem, loads, step, over))])])
                 continue
-            # These matter where the op need not have the tensor in the pool, or may write over it.
+            # A gap next to the step helps if the op may access it elsewhere or overwrite it.
             by_score = live[np.argsort(-score(problem, loads, step, live), kind="stable")]
             if not any(_relieve(loads, step, gaps) for gaps in _together(problem, by_score, step)):
                 return None
@@ -57,7 +57,7 @@ def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | No
 
 
 def _together(problem: SpillProblem, gaps: Ints, step: int) -> list[list[int]]:
-    """Gaps after a step one by one, then with the gap of the same storage before it."""
+    """Groups of gaps to drop: each gap right after the step, then all gaps of each storage."""
     after = [gap for gap in gaps.tolist() if problem.gap_lower[gap] == step + 1]
     groups: dict[int, list[int]] = {}
     for gap in gaps.tolist():
@@ -66,7 +66,7 @@ def _together(problem: SpillProblem, gaps: Ints, step: int) -> list[list[int]]:
 
 
 def _relieve(loads: Loads, step: int, gaps: list[int]) -> bool:
-    """Drop these gaps if that lowers the load of a step."""
+    """Drop these gaps if that lowers the load of a step, and return true if it does."""
     before, kept = int(loads.load[step]), loads.kept.copy()
     drop_gaps(loads, gaps)
     if int(loads.load[step]) < before:
@@ -77,7 +77,7 @@ def _relieve(loads: Loads, step: int, gaps: list[int]) -> bool:
 
 
 def drop_gaps(loads: Loads, gaps: list[int]) -> None:
-    """Drop gaps; of an input that is kept to the end, all others too."""
+    """Drop gaps. If an input must stay to the end, drop all its gaps with one of them."""
     problem = loads.problem
     for gap in gaps:
         storage = int(problem.gap_storage[gap])
@@ -90,7 +90,7 @@ def drop_gaps(loads: Loads, gaps: list[int]) -> None:
 
 
 def drop_cost(problem: SpillProblem, loads: Loads, gaps: Ints) -> NDArray[np.float64]:
-    """Cost of dropping each gap: of a reload, and of a spill unless there is one already."""
+    """Cost of dropping each gap: a reload, plus a spill unless the storage is spilled already."""
     storage = problem.gap_storage[gaps]
     reload = np.where(problem.gap_after[gaps] >= 0, problem.reload_cost[storage], 0)
     clean = (problem.gap_before[gaps] < 0) | (loads.dropped[storage] > 0)
@@ -100,7 +100,7 @@ def drop_cost(problem: SpillProblem, loads: Loads, gaps: Ints) -> NDArray[np.flo
 
 @register("belady")
 def belady(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept if the tensor of the furthest next use is evicted.
+    """Gaps kept if the tensor with the furthest next use is evicted.
 
     Source: L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
     """
@@ -109,7 +109,7 @@ def belady(problem: SpillProblem, deadline: Deadline) -> Flags | None:
 
 @register("belady, 16 ops ahead")
 def belady_ahead(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept by Belady's rule that sees 16 ops ahead; of those beyond, the longest unused."""
+    """Gaps kept by Belady's rule within 16 ops; beyond, the tensor unused longest is evicted."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         ahead = (p.gap_upper[gaps] - step).astype(float)
@@ -121,13 +121,13 @@ def belady_ahead(problem: SpillProblem, deadline: Deadline) -> Flags | None:
 
 @register("least recently used")
 def least_recently_used(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept if the tensor that was not used for the longest time is evicted."""
+    """Gaps kept if the tensor unused for the longest time is evicted."""
     return evict(problem, lambda p, loads, step, gaps: -p.gap_lower[gaps].astype(float), deadline)
 
 
 @register("cheapest first")
 def cheapest_first(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept if the tensor that moves the fewest bytes is evicted, the furthest use first."""
+    """Gaps kept if the tensor that is cheapest to move is evicted; ties by the furthest use."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         far = p.gap_upper[gaps] / (p.steps + 1)
@@ -138,7 +138,7 @@ def cheapest_first(problem: SpillProblem, deadline: Deadline) -> Flags | None:
 
 @register("cost per byte and step")
 def cost_per_byte(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept if the tensor of the least bytes moved per byte and step freed is evicted."""
+    """Gaps kept if the tensor with the least cost per byte and step freed is evicted."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         freed = p.room[p.gap_storage[gaps]] * np.maximum(p.gap_upper[gaps] - step, 1.0)
@@ -149,7 +149,7 @@ def cost_per_byte(problem: SpillProblem, deadline: Deadline) -> Flags | None:
 
 @register("largest first")
 def largest_first(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept if the largest tensor is evicted, the furthest next use first."""
+    """Gaps kept if the largest tensor is evicted; ties by the furthest next use."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         return p.room[p.gap_storage[gaps]] + p.gap_upper[gaps] / (p.steps + 1)

@@ -2,8 +2,8 @@
 
 A rule takes a :class:`~cpplan.spilling.problem.SpillProblem` and a
 :class:`~cpplan.runtime.deadline.Deadline`, and returns the gaps kept, shape ``(gaps,)``, or
-``None`` if it finds no way to stay within the capacity. It raises ``TimeUpError`` once the deadline
-has passed. ``register`` adds one::
+``None`` if it finds no choice within the capacity. It raises ``TimeUpError`` once the deadline has
+passed. ``register`` adds one::
 
     from cpplan.spilling.heuristics import register
 

@@ -1,4 +1,4 @@
-"""Whole tensors in one pool for life, as planners without moves place them."""
+"""Each tensor in one pool for its whole life, as planners without moves place them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 @register("whole tensors")
 def whole_tensors(problem: SpillProblem, deadline: Deadline) -> Flags | None:
-    """Gaps kept if tensors lie in one pool for life, the largest that fit in the fast one.
+    """Gaps kept if each tensor lies in one pool for life; the largest ones go to the fast pool.
 
     A tensor in the slow pool is copied to the fast one for each op that needs it there.
 

@@ -1,4 +1,4 @@
-"""Arrays that the compiled loops of ``AddressSearch`` work on."""
+"""Arrays of the compiled loops of ``AddressSearch``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from cpplan.model.problem import Ints
 from cpplan.spilling.problem import Flags, SpillProblem
 
 Amounts = NDArray[np.float64]
-# Steps between two pools that are remembered.
+# The state of the pool is saved every 8 steps.
 _EVERY = 8
 
 
 class PoolState(NamedTuple):
-    """Scratch: blocks in the fast pool in order of offsets, and what is known of each storage.
+    """Scratch: blocks in the fast pool in order of offsets, and the state of each storage.
 
-    ``filled`` counts the blocks, and the gaps dropped besides the given ones, in ``dropped``.
+    ``filled`` holds the number of blocks, and the number of gaps in ``dropped``: those dropped in
+    addition to the given ones.
     """
 
     filled: Ints
@@ -37,10 +38,11 @@ class PoolState(NamedTuple):
 
 
 class Addresses(NamedTuple):
-    """A spilling problem as the compiled loops read it; see ``SpillProblem``.
+    """Arrays of a spilling problem for the compiled loops; see ``SpillProblem``.
 
-    ``before`` and ``after`` are the gaps beside each access, ``credit_of`` its credit, or -1;
-    ``by_end`` lists storages by the length of their first gap.
+    ``before`` and ``after`` are the gaps before and after each access, and ``credit_of`` is its
+    credit; each is -1 if there is none. ``by_end`` lists storages by the length of their first gap,
+    the longest first.
     """
 
     room: Ints
@@ -75,7 +77,7 @@ class Addresses(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """Blocks in the fast pool before every few steps, a row for each."""
+    """Saved states of the fast pool: its blocks before every eighth step, one row each."""
 
     filled: Ints
     block: Ints
@@ -84,10 +86,11 @@ class Trail(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Gaps dropped and offsets that are packed, and scratch for changes.
+    """A valid packing (gaps dropped, and offsets), with scratch for changes.
 
-    ``wanted`` are the addresses wanted, ``found`` those found, -1 in the slow pool; ``paid`` is the
-    cost of the moves of each storage, ``cost`` that of all.
+    ``wanted`` are the addresses wanted for the accesses, and ``found`` the offsets found, -1 for
+    accesses in the slow pool. ``paid`` is the cost of the moves of each storage, and ``cost`` is
+    their sum.
     """
 
     drop: Flags
@@ -110,7 +113,7 @@ class Packing(NamedTuple):
 
 
 def new_packing(problem: SpillProblem, drop: Flags, wanted: Ints) -> Packing:
-    """Arrays for changes that begin with these gaps dropped and addresses wanted."""
+    """Arrays for changes of a packing, from its dropped gaps and wanted addresses."""
     accesses, gaps = len(problem.access_step), len(drop)
     held = np.zeros(problem.steps + 1, np.int64)
     np.add.at(held, problem.gap_lower, 1)
@@ -146,7 +149,7 @@ def new_packing(problem: SpillProblem, drop: Flags, wanted: Ints) -> Packing:
 
 
 def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) -> Addresses:
-    """The arrays of a problem."""
+    """The arrays of a spilling problem."""
     accesses, gaps, storages = (
         len(problem.access_step), len(problem.gap_lower), len(problem.names),
     )  # fmt: skip
@@ -158,7 +161,7 @@ def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) 
     after[problem.gap_before[there]] = numbers[there]
     bounds = np.arange(storages + 1)
     first_gap = np.searchsorted(problem.gap_storage, bounds).astype(np.int64)
-    # Of the operands of one op, the largest first.
+    # Operands of one op are sorted by size, the largest first.
     room = problem.room[problem.access_storage]
     order = np.lexsort((-room, problem.access_step)).astype(np.int64)
     steps = np.arange(problem.steps + 1)

@@ -1,8 +1,8 @@
-"""Compiled loops that change gaps and offsets that are packed, step by step only where they differ.
+"""Compiled loops that change a packing of gaps and offsets, simulating only the steps that differ.
 
-The evictions from gaps and addresses that came out packed give the same packing again, and evict
-nothing. So a change needs to be followed only from the first step that it touches, whose pool is
-known, to the step where the pool is again as it was.
+A simulation that starts from the gaps and offsets of a valid packing gives the same packing,
+without evictions. So after a change, the simulation begins at a saved state of the pool before the
+first step that changes, and ends once the pool is in its saved state again.
 """
 
 # Arrays are described in ``Addresses`` and ``Packing``; the compiler infers their types.
@@ -31,7 +31,7 @@ _PINNED = 1e30
 
 @compiled_loop
 def _remember(state, trail, row):
-    """Write down the blocks in the pool."""
+    """Save the state of the pool: its blocks, in a row of the trail."""
     trail.filled[row] = state.filled[0]
     for number in range(state.filled[0]):
         block = state.blocks[number]
@@ -42,7 +42,7 @@ def _remember(state, trail, row):
 
 @compiled_loop
 def _recall(flat, state, trail, row):
-    """Fill the pool with the blocks that were written down."""
+    """Restore a saved state of the pool."""
     empty_pool(state)
     for number in range(trail.filled[row]):
         block = trail.block[row, number]
@@ -52,7 +52,7 @@ def _recall(flat, state, trail, row):
 
 @compiled_loop
 def _as_before(state, trail, row):
-    """True if the pool holds the blocks that were written down."""
+    """True if the state of the pool equals a saved state."""
     if state.filled[0] != trail.filled[row]:
         return False
     for number in range(trail.filled[row]):
@@ -66,14 +66,14 @@ def _as_before(state, trail, row):
 
 @compiled_loop
 def _steps_of(flat, gap):
-    """First and last step at which a gap that is kept takes room."""
+    """First and last step at which a kept gap takes room."""
     low = flat.gap_lower[gap] - (flat.gap_before[gap] >= 0)
     return low, min(flat.gap_upper[gap], len(flat.step_start) - 2)
 
 
 @compiled_loop
 def _pay(flat, packing, gap):
-    """Cost that a changed gap adds to that of the other changes."""
+    """Difference in the cost of moves that a changed gap makes, after the changes before it."""
     storage = flat.gap_storage[gap]
     before = packing.next_paid[storage]
     packing.next_paid[storage] = paid_of(flat, storage, packing.trial)
@@ -82,9 +82,9 @@ def _pay(flat, packing, gap):
 
 @compiled_loop
 def _follow(flat, state, packing, low, high, most, power):
-    """Cost of the moves after changes between two steps, and the steps that had to be followed.
+    """Cost of the moves after changes between two steps, and the range of steps simulated.
 
-    ``_NEVER`` once it exceeds ``most``: what is driven out only adds to it.
+    The cost is ``_NEVER`` once it exceeds ``most``: further evictions only add to it.
     """
     steps = len(flat.step_start) - 1
     never = np.int64(_NEVER), np.int64(0), np.int64(0)
@@ -127,7 +127,7 @@ def _follow(flat, state, packing, low, high, most, power):
 
 @compiled_loop
 def _forget(flat, packing, gap):
-    """Take the block of a gap that was dropped after all out of the pools written down."""
+    """Remove the block of a gap that is now dropped from the saved states."""
     trail = packing.trail
     begun = (flat.gap_lower[gap] + packing.every - 1) // packing.every
     for row in range(begun, flat.gap_upper[gap] // packing.every + 1):
@@ -143,7 +143,7 @@ def _forget(flat, packing, gap):
 
 @compiled_loop
 def _accept(flat, packing, value, first, last):
-    """Take what came out of some steps as the packing."""
+    """Accept a change: the results of the steps simulated become the packing."""
     packing.cost[0] = value
     for row in range(flat.step_start[first], flat.step_start[last]):
         access = flat.step_access[row]
@@ -167,7 +167,7 @@ def _accept(flat, packing, value, first, last):
 
 @compiled_loop
 def _try_all_again(packing):
-    """Begin a change with the packing as it is."""
+    """Reset the trial of a change to the packing itself."""
     for gap in range(len(packing.drop)):
         packing.trial[gap] = packing.drop[gap]
     for access in range(len(packing.wanted)):
@@ -176,7 +176,7 @@ def _try_all_again(packing):
 
 @compiled_loop
 def _chosen(flat, packing, middle, width, dropped, draw):
-    """A gap near a step that is dropped, or one that is kept; -1 if there is none."""
+    """Random gap near a step that is dropped (or kept, as asked); -1 if there is none."""
     count = 0
     for gap in range(len(packing.drop)):
         if (
@@ -192,7 +192,7 @@ def _chosen(flat, packing, middle, width, dropped, draw):
 
 @compiled_loop
 def _turn(flat, packing, gap, dropped):
-    """Drop or keep a gap, or all gaps of an input kept to the end; the steps that this touches."""
+    """Drop or keep a gap, or all gaps of an input kept to the end; return the steps touched."""
     low, high = _steps_of(flat, gap)
     storage = flat.gap_storage[gap]
     if not flat.stay[storage]:
@@ -207,7 +207,7 @@ def _turn(flat, packing, gap, dropped):
 
 @compiled_loop
 def _sort_ends(packing, count):
-    """Sort addresses at which the cost changes, with the changes."""
+    """Sort the addresses at which the cost changes, together with the changes."""
     key, change = packing.key, packing.change
     stride = 1
     while stride < count // 3:
@@ -225,9 +225,9 @@ def _sort_ends(packing, count):
 
 @compiled_loop
 def _cheapest(flat, packing, count, room, align, draw):
-    """Least cost of dropping the listed gaps in the way of these bytes, and an offset of that cost.
+    """Least cost of dropping the listed gaps that are in the way, and an offset of that cost.
 
-    Of two such offsets either may be told, and the lowest or the highest address of a hole.
+    Ties are broken at random. The offset is the lowest or the highest address of its hole.
     """
     for number in range(count):
         begun = packing.at[number]
@@ -257,10 +257,10 @@ def _cheapest(flat, packing, count, room, align, draw):
 
 @compiled_loop
 def _keep(flat, state, packing, gap, slack, draw):
-    """Keep a gap at the address where the gaps in its way cost least; the steps that this touches.
+    """Keep a gap at the address where the gaps in its way cost least; return the steps touched.
 
-    Its storage lies there for as long as it then is in the pool. The first step is -1 if all
-    addresses cost too much.
+    The storage lies there for its whole retention. The first step is -1 if every address costs too
+    much.
     """
     storage = flat.gap_storage[gap]
     room, align = flat.room[storage], flat.align[storage]
@@ -306,7 +306,7 @@ def _keep(flat, state, packing, gap, slack, draw):
 
 @compiled_loop
 def _aim(flat, packing, middle, width, draws, row):
-    """Want other addresses for some accesses near a step; the steps that this touches."""
+    """Change the wanted addresses of some accesses near a step; return the steps touched."""
     steps = len(flat.step_start) - 1
     begun = flat.step_start[max(0, middle - width)]
     ended = flat.step_start[min(steps, middle + width + 1)]
@@ -332,9 +332,9 @@ def _aim(flat, packing, middle, width, draws, row):
 
 @compiled_loop
 def settle(flat, packing, power):
-    """Cost of the packing that the gaps and addresses of ``packing`` lead to, which it then holds.
+    """Simulate the gaps and addresses of ``packing``, store the result there, and return its cost.
 
-    ``_NEVER`` if an op found no room.
+    The cost is ``_NEVER`` if an op has no room.
     """
     steps = len(flat.step_start) - 1
     for storage in range(len(flat.room)):
@@ -342,7 +342,7 @@ def settle(flat, packing, power):
     packing.cost[0] = 0
     for storage in range(len(flat.room)):
         packing.cost[0] += packing.paid[storage]
-    # The second time, nothing is evicted.
+    # The second simulation evicts nothing.
     for _ in range(2):
         _try_all_again(packing)
         value, _, _ = _follow(
@@ -356,10 +356,10 @@ def settle(flat, packing, power):
 
 @compiled_loop
 def improve(flat, packing, power, draws, heat, best, kept, found):
-    """Change gaps and addresses one after another, and keep what costs little more.
+    """Change gaps and addresses one after another, and accept those that cost little more.
 
-    ``packing`` then holds the last state that was kept, ``kept`` and ``found`` the gaps and offsets
-    of the best one, if one costs less than ``best``, whose cost is returned.
+    Returns the cost of the best packing. ``packing`` receives the last one accepted. If the best
+    one costs less than ``best``, ``kept`` and ``found`` receive its gaps and offsets.
     """
     steps = len(flat.step_start) - 1
     state = flat.state

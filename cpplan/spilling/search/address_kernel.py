@@ -1,4 +1,4 @@
-"""Compiled loops that choose gaps and offsets together, address by address."""
+"""Compiled loops that choose gaps and offsets together, step by step."""
 
 # Arrays are described in ``Addresses``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -15,7 +15,7 @@ _PINNED = 1e30
 
 @compiled_loop
 def paid_of(flat, storage, drop):
-    """Cost of the moves of a storage that dropped gaps leave."""
+    """Cost of the moves of a storage with these gaps dropped."""
     total = np.int64(0)
     first, last = flat.first_access[storage], flat.first_access[storage + 1]
     any_dropped, begins_slow = False, False
@@ -44,7 +44,7 @@ def paid_of(flat, storage, drop):
 
 @compiled_loop
 def loss_of(flat, state, storage, gap, step, power):
-    """Cost of dropping a gap under way, less if the next access is far; infinite if it may not."""
+    """Cost of dropping a gap at a step, lower for a far next access; infinite if forbidden."""
     if gap < 0 or flat.fixed[gap] == 1 or flat.stay[storage]:
         return _PINNED
     cost, after = 0.0, flat.gap_after[gap]
@@ -59,7 +59,7 @@ def loss_of(flat, state, storage, gap, step, power):
 
 @compiled_loop
 def _hole(flat, state, room, align, wanted):
-    """Offset of the hole nearest to a wanted address, or -1 if no hole holds these bytes."""
+    """Offset in the hole nearest to a wanted address, or -1 if no hole is large enough."""
     where, least, below = np.int64(-1), np.int64(_NEVER), np.int64(0)
     aligned = wanted // align * align
     count = state.filled[0]
@@ -80,7 +80,7 @@ def _hole(flat, state, room, align, wanted):
 
 @compiled_loop
 def _weigh(flat, state, step, power):
-    """Cost of dropping each block that is no operand of a step; infinite of the operands."""
+    """Compute the cost of evicting each block; infinite for the operands of the step."""
     for number in range(state.filled[0]):
         block = state.blocks[number]
         state.losses[block] = _PINNED
@@ -90,7 +90,7 @@ def _weigh(flat, state, step, power):
 
 @compiled_loop
 def _find(flat, state, room, align, wanted):
-    """Cost and offset of the cheapest place for these bytes; the offset is -1 if there is none."""
+    """Least cost of evictions that make room, and the offset; -1 if there is none."""
     best, where = _PINNED, np.int64(-1)
     count = state.filled[0]
     for number in range(-2, 2 * count + 1):
@@ -136,7 +136,7 @@ def _find(flat, state, room, align, wanted):
 
 @compiled_loop
 def _remove(state, storage):
-    """Take a block out of the pool."""
+    """Remove a block from the pool."""
     count, position = state.filled[0], 0
     while state.blocks[position] != storage:
         position += 1
@@ -148,7 +148,7 @@ def _remove(state, storage):
 
 @compiled_loop
 def insert(state, storage, offset, length):
-    """Put a block into the pool, in order of offsets."""
+    """Insert a block into the pool, in order of offsets."""
     position = state.filled[0]
     while position > 0 and state.offset[state.blocks[position - 1]] > offset:
         state.blocks[position] = state.blocks[position - 1]
@@ -161,7 +161,7 @@ def insert(state, storage, offset, length):
 
 @compiled_loop
 def _drop(state, drop, storage, gap):
-    """Drop a gap of a storage, and note that, unless it is dropped already."""
+    """Drop a gap of a storage and add it to the dropped ones, unless it is dropped already."""
     if not drop[gap]:
         drop[gap] = True
         state.drops[storage] += 1
@@ -185,7 +185,7 @@ def _clear(state, drop, offset, end):
 
 @compiled_loop
 def _put(flat, state, drop, access, step, power, wanted):
-    """Put the storage of an access where that costs least; false if there is no place."""
+    """Place the storage of an access where that costs least; false if there is no place."""
     storage = flat.access_storage[access]
     room = flat.room[storage]
     where = _hole(flat, state, room, flat.align[storage], wanted)
@@ -201,7 +201,7 @@ def _put(flat, state, drop, access, step, power, wanted):
 
 @compiled_loop
 def _free_but(state, below, offset, end):
-    """True if only one block lies between two addresses: a larger output needs a hole above it."""
+    """True if no block but the given one lies between two addresses."""
     for number in range(state.filled[0]):
         block = state.blocks[number]
         begin = state.offset[block]
@@ -212,7 +212,7 @@ def _free_but(state, below, offset, end):
 
 @compiled_loop
 def _over(flat, state, drop, step, output, wanted):
-    """Put an output over an input that is dropped after it; false if that cannot be."""
+    """Place an output over an input that is dropped there; false if that is impossible."""
     credit = flat.credit_of[output]
     if credit < 0:
         return False
@@ -228,7 +228,7 @@ def _over(flat, state, drop, step, output, wanted):
             if state.used[below] == step or not state.there[below] or (gap >= 0 and not drop[gap]):
                 continue
             offset = state.offset[below]
-            # The input at the address wanted first, then any other.
+            # First the input at the wanted address, then any other input.
             if (offset == wanted) != (turn == 0):
                 continue
             if offset % flat.align[storage] or offset + room > flat.capacity:
@@ -245,7 +245,7 @@ def _over(flat, state, drop, step, output, wanted):
 
 @compiled_loop
 def _empty(flat, state, drop, step):
-    """Take all blocks out that may leave, and drop their gaps; false if an operand may not."""
+    """Evict all blocks that may be evicted, and drop their gaps; false if a gap is fixed."""
     number = 0
     while number < state.filled[0]:
         block = state.blocks[number]
@@ -273,7 +273,7 @@ def _empty(flat, state, drop, step):
 
 @compiled_loop
 def _place(flat, state, drop, step, power, wanted, emptied):
-    """True once all operands of a step that must be in the fast pool are; those read come first."""
+    """Place a step's operands that must be in the fast pool, inputs first; false if one fails."""
     first, last = flat.step_start[step], flat.step_start[step + 1]
     for turn in range(2):
         for row in range(first, last):
@@ -292,7 +292,7 @@ def _place(flat, state, drop, step, power, wanted, emptied):
 
 @compiled_loop
 def count_drops(flat, state, drop):
-    """Count the gaps dropped of each storage, and tell which begin in the slow pool."""
+    """Count the dropped gaps of each storage, and flag storages that begin in the slow pool."""
     for storage in range(len(flat.room)):
         state.drops[storage] = 0
         state.slow[storage] = False
@@ -305,7 +305,7 @@ def count_drops(flat, state, drop):
 
 @compiled_loop
 def empty_pool(state):
-    """Take all blocks out of the pool."""
+    """Remove all blocks from the pool."""
     for number in range(state.filled[0]):
         state.there[state.blocks[number]] = False
     state.filled[0] = 0
@@ -313,7 +313,7 @@ def empty_pool(state):
 
 @compiled_loop
 def begin(flat, state, drop, wanted):
-    """Put what the caller brings and is kept into the empty pool; false if there is no room."""
+    """Place kept inputs and constants in the empty pool; false if there is no room."""
     empty_pool(state)
     state.filled[1] = 0
     for number in range(len(flat.room)):
@@ -338,7 +338,7 @@ def begin(flat, state, drop, wanted):
 
 @compiled_loop
 def advance(flat, state, step, drop, wanted, power, places):
-    """Place the operands of a step and take out what it drops; false if an op finds no room."""
+    """Place the operands of a step and remove the storages it drops; false if one has no room."""
     first, last = flat.step_start[step], flat.step_start[step + 1]
     for row in range(first, last):
         access = flat.step_access[row]
@@ -354,7 +354,7 @@ def advance(flat, state, step, drop, wanted, power, places):
             return False
         if not _place(flat, state, drop, step, power, wanted, True):
             return False
-    # Operands that may lie in the slow pool, if they are to be kept.
+    # Place operands that may lie in the slow pool only if their next gap is kept.
     for row in range(first, last):
         access = flat.step_access[row]
         storage = flat.access_storage[access]
@@ -393,7 +393,7 @@ def advance(flat, state, step, drop, wanted, power, places):
         else:
             state.gap[storage] = gap
             state.length[storage] = flat.room[storage]
-    # An input that was written over is gone, but its access had a place.
+    # An overwritten input has left the pool, but its access had an offset.
     for row in range(first, last):
         access = flat.step_access[row]
         storage = flat.access_storage[access]
@@ -404,10 +404,10 @@ def advance(flat, state, step, drop, wanted, power, places):
 
 @compiled_loop
 def simulate(flat, drop, wanted, power, places):
-    """Cost of the moves if gaps are dropped as given and wherever room is needed besides.
+    """Cost of the moves if the given gaps are dropped, and more wherever room is needed.
 
-    ``drop`` then holds all gaps dropped, ``places`` the offset of each access in the fast pool.
-    ``_NEVER`` if an op found no room.
+    ``drop`` receives all gaps dropped, and ``places`` the offset of each access in the fast pool.
+    The cost is ``_NEVER`` if an op has no room.
     """
     count_drops(flat, flat.state, drop)
     if not begin(flat, flat.state, drop, wanted):

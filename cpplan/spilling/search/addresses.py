@@ -1,9 +1,9 @@
-"""Gaps and offsets chosen together: evictions of whatever lies in the way of the next buffer.
+"""Gaps and offsets chosen together, by evicting the buffers in the way of the next one.
 
-Op by op, each operand is put where the buffers that must leave cost least, so that what comes out
-is packed. Gaps known to be dropped leave their room from the start; simulated annealing changes
-them, and the addresses near which buffers are put. Most changes keep one more gap, at the address
-where what it drives out costs least.
+Op by op, each operand is placed at the address where evicting the buffers in its way costs least.
+So the result is always a valid packing. The search begins with gaps that are dropped anyway, and
+with an address wanted for each access; simulated annealing changes both. Most changes keep one more
+gap, at the address where the evictions cost least.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from cpplan.spilling.tuning import active
 
 NAME = "evictions by address"
 _NEVER = 1 << 60
-# Deterministic seconds of one run, for each access and each buffer that lies in the pool.
+# Deterministic seconds of one simulation per access and per buffer in the pool.
 _RATE = 8e-9
-# Part of a run that a change needs on average.
+# Average work of a change, as a part of a whole simulation.
 _OF_A_RUN = 0.4
-# Draws of random numbers for each change.
+# Random numbers drawn for each change.
 _DRAWS = 7
-# Seconds between two looks at the deadline, and changes at most.
+# Seconds between two checks of the deadline; most changes between them.
 _BETWEEN_LOOKS, _TURN = 0.1, 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """Gaps kept, what their moves cost, and the offset of each access in the fast pool."""
+    """Gaps kept, the cost of the moves, and the offset of each access in the fast pool."""
 
     kept: Flags
     paid: int
     places: Ints
 
 
-# Gaps kept, and the address wanted for each access, if there is one.
+# Gaps kept, and the address wanted for each access; ``None`` to choose addresses by a rule.
 Start = tuple[Flags, "Ints | None"]
 
 
@@ -52,13 +52,14 @@ class AddressSearch:
     Parameters
     ----------
     problem
-        The problem. Nothing is found if bytes in the fast pool cannot move: they have no address.
+        The problem. If some bytes in the fast pool cannot move, the search finds nothing: such
+        bytes have no address here.
     align
         Alignment of each storage in the fast pool, bytes.
     capacity
-        Of the fast pool, as it is: ends need no padding.
+        Capacity of the fast pool, without padding.
     seed
-        For random choices.
+        Seed of the random choices.
     """
 
     def __init__(self, problem: SpillProblem, align: Sequence[int], capacity: int, seed: int):
@@ -74,7 +75,7 @@ class AddressSearch:
         self._turn = min(_TURN, max(1, int(_BETWEEN_LOOKS / max(self._work, 1e-9))))
 
     def place(self, kept: Flags, wanted: Ints, power: float) -> Placed | None:
-        """A packed choice from gaps that it would keep; ``None`` if an op found no room."""
+        """Packing that keeps as many of these gaps as it can; ``None`` if an op has no room."""
         from cpplan.spilling.search.address_kernel import simulate
 
         drop, places = ~kept, np.zeros(len(self.problem.access_step), np.int64)
@@ -82,7 +83,7 @@ class AddressSearch:
         return None if paid >= _NEVER else Placed(~drop, paid, places)
 
     def improve(self, packing: Packing, best: Placed, heat: float, deadline: Deadline) -> Placed:
-        """The best packed choice after some changes, each worse by about the heat at most."""
+        """Best packing after some changes; each may be worse by about ``heat``."""
         from cpplan.spilling.search.address_change_kernel import improve
 
         deadline.spend(_OF_A_RUN * self._work * self._turn)
@@ -91,20 +92,20 @@ class AddressSearch:
         paid = improve(self.flat, packing, self._power, draws, heat, best.paid, kept, places)
         if paid >= best.paid:
             return best
-        # From gaps and addresses that are packed come the same.
+        # A simulation with the gaps and offsets of a valid packing gives the same packing again.
         placed = self.place(kept, places, self._power)
         return best if placed is None or placed.paid >= best.paid else placed
 
     def place_first(self, starts: Sequence[Start], deadline: Deadline) -> Placed | None:
-        """The best packed choice that some choices lead to without any change."""
+        """Best packing found from some starts, without any change."""
         found = self._begin(starts, deadline)
         return min((placed for placed, _ in found), key=lambda one: one.paid, default=None)
 
     def run(self, starts: Sequence[Start], deadline: Deadline, target: int) -> Placed | None:
-        """The best packed choice that some choices lead to within the deadline.
+        """Best packing found from some starts within the deadline.
 
-        A few of them are changed for a while; then the best is, again and again, while it is
-        allowed to become worse by less and less.
+        At first, several packings are changed for a while. Then the best one is changed by
+        simulated annealing, in several coolings.
         """
         tuning = active()
         found = self._begin(starts, deadline)
@@ -135,7 +136,7 @@ class AddressSearch:
         return best
 
     def settle(self, placed: Placed, wanted: Ints) -> Packing:
-        """A packed choice with the blocks that lie in the pool before every few steps."""
+        """A packing prepared for changes, with saved states of the pool."""
         from cpplan.spilling.search.address_change_kernel import settle
 
         packing = new_packing(self.problem, ~placed.kept, wanted)
@@ -143,7 +144,7 @@ class AddressSearch:
         return packing
 
     def _begin(self, starts: Sequence[Start], deadline: Deadline) -> list[tuple[Placed, Ints]]:
-        """Packed choices from each start, and addresses wanted; one even if time is up."""
+        """Packings from each start with wanted addresses; at least one is tried if time is up."""
         if self.problem.base.any() or not prepare(ADDRESSES, deadline):
             return []
         found: list[tuple[Placed, Ints]] = []
@@ -160,7 +161,7 @@ class AddressSearch:
         return found
 
     def _wanted(self, kept: Flags) -> Ints:
-        """Addresses wanted: the lowest for what is kept long, the highest for the rest."""
+        """Wanted addresses: the lowest for accesses before long kept gaps, else the highest."""
         problem = self.problem
         length = problem.gap_upper - problem.gap_lower
         wanted: Ints = np.full(len(problem.access_step), self.flat.capacity)

@@ -1,11 +1,14 @@
-"""Ops that run again where that takes less time than to move their results out and back.
+"""Schedules whose ops run again where that takes less time than moving their results.
 
-A schedule is an order of ops with repetitions; its moves are planned in its graph of runs, in which
-every run and every copy stand by themselves. Of the best schedule, each tensor that is reloaded may
-be computed again right before the op that needs it, with what that needs in turn if it is cheaper
-again; and each run that is not an op's first may be left out, if moving its results promises to be
-cheaper. All such changes are made at once, then half of them, and so on, until one saves time by
-the estimate of two eviction rules.
+A schedule is an order of ops with repetitions. Its moves are planned in its graph of runs, where
+every run is an op and every copy a tensor. Two kinds of change are tried on the best schedule:
+
+* a tensor that is reloaded is computed again right before its reader, together with those of its
+  inputs that are cheaper to compute again than to reload;
+* a repeated run is left out if moving its results seems cheaper.
+
+First all promising changes are made at once, then the best half of them, and so on, until a change
+saves time by the estimate of two eviction rules.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ _RULES = ("cost per byte and step", "cheapest first")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A schedule with moves by eviction rules, and the time of both."""
+    """A schedule with moves by eviction rules, and the time that ops and moves take."""
 
     schedule: tuple[str, ...]
     runs: RunsGraph
@@ -46,12 +49,12 @@ class Estimate:
 
 
 class Schedules:
-    """Estimates of the schedules of one model, and ways to better ones.
+    """Estimates of the schedules of one model, and changes that improve them.
 
     Parameters
     ----------
     graph, residency, pools, share
-        As of the search for moves.
+        As in :func:`~cpplan.spilling.solve.spill`.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Schedules:
         return graph_of_runs(self.graph, schedule)
 
     def estimate(self, schedule: Sequence[str], deadline: Deadline) -> Estimate | None:
-        """The better of two eviction rules at a schedule; ``None`` if an op does not fit."""
+        """Estimate of a schedule by two eviction rules; ``None`` if an op does not fit."""
         runs = self.runs(schedule)
         program = Program(runs.graph, tuple(range(len(runs.graph.ops))))
         problem = spill_problem(program, self.residency, self.pools, share=self.share, time=True)
@@ -88,13 +91,13 @@ class Schedules:
     def known(
         self, schedule: Sequence[str], runs: RunsGraph, problem: SpillProblem, kept: Flags
     ) -> Estimate:
-        """The estimate of a schedule with these gaps kept."""
+        """Estimate of a schedule with these gaps kept."""
         cost = sum(op.cost for op in runs.graph.ops)
         time = least_time(cost, int(problem.paid(kept).sum()), self.pools[1])
         return Estimate(tuple(schedule), runs, problem, kept, float(time))
 
     def climb(self, best: Estimate, deadline: Deadline) -> Estimate:
-        """The best estimate that recomputing instead of reloading leads to."""
+        """Best estimate reached by changing reloads and repeated runs."""
         with suppress(TimeUpError):
             better: Estimate | None = best
             while better is not None:
@@ -105,7 +108,7 @@ class Schedules:
     def _better(self, known: Estimate, deadline: Deadline) -> Estimate | None:
         for changes in (self._insertions(known), self._removals(known)):
             groups = [changes[: len(changes) >> k] for k in range(len(changes).bit_length())]
-            # The most promising together, then the others one by one.
+            # First the most promising changes together, then the others one by one.
             for group in (*groups, *([change] for change in changes[1:])):
                 found = self._changed(known, group, deadline)
                 if found is not None and found.time < known.time:
@@ -115,9 +118,9 @@ class Schedules:
     def _changed(
         self, known: Estimate, changes: Sequence[tuple[int, tuple[str, ...]]], deadline: Deadline
     ) -> Estimate | None:
-        """The estimate after some changes; ``None`` if that cannot be run.
+        """Estimate after some changes, or ``None`` if the schedule is then invalid.
 
-        A change inserts ops before a step, or leaves the step out if there are none.
+        A change inserts ops before a step or, if it has no ops, leaves the step out.
         """
         deadline.check()
         before: dict[int, dict[str, None]] = {}
@@ -135,7 +138,7 @@ class Schedules:
             return None
 
     def _removals(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
-        """Steps of further runs that cost more than to move what they write out and back."""
+        """Repeated runs that cost more than moving their results out and back, dearest first."""
         problem, origin = known.problem, known.runs.origin
         rows = zip(problem.names, (problem.spill_cost + problem.reload_cost).tolist(), strict=True)
         moves = {origin[name]: cost for name, cost in rows}
@@ -153,7 +156,7 @@ class Schedules:
         return [(step, ()) for _, step in found]
 
     def _insertions(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
-        """Ops to insert before a step, those that promise to save the most time first."""
+        """Ops to insert before a step instead of a reload, the largest estimated saving first."""
         problem, kept, origin = known.problem, known.kept, known.runs.origin
         accessed = problem.near(kept)
         there = _resident(problem, kept)
@@ -186,16 +189,16 @@ class Schedules:
 
 
 class _Chain:
-    """Ops that compute a tensor again where other storages are in the fast pool.
+    """Ops that compute a tensor again, given the storages that lie in the fast pool.
 
     Parameters
     ----------
     schedules
-        Of the model.
+        Schedules of the model.
     near
         Storages in the fast pool.
     reload
-        Storage -> cycles of reloading it, for those that may move.
+        Storage that may move -> cycles of reloading it.
     """
 
     def __init__(self, schedules: Schedules, near: set[str], reload: dict[str, int]):
@@ -203,10 +206,10 @@ class _Chain:
         self.ops: dict[str, None] = {}
 
     def needs(self, name: str, depth: int = 0) -> float:
-        """Cycles that computing a tensor again takes, with what it needs; infinite if it may not.
+        """Cycles of computing a tensor again, with its inputs; infinite if that is not allowed.
 
-        Of an op's inputs, what is in the fast pool takes none; the others are reloaded, or computed
-        again if that is cheaper.
+        Inputs in the fast pool cost nothing. Each other input is reloaded, or computed again if
+        that is cheaper.
         """
         graph, op = self.schedules.graph, self.schedules.writer.get(name)
         if op is None or op.name not in self.schedules.may or depth > active().longest_again:
@@ -229,7 +232,7 @@ class _Chain:
 
 
 def _resident(problem: SpillProblem, kept: Flags) -> list[set[int]]:
-    """Storages in the fast pool at each step: kept over it, or accessed there by its op."""
+    """Storages in the fast pool at each step: kept through a gap, or accessed there."""
     found: list[set[int]] = [set() for _ in range(problem.steps)]
     for gap in np.flatnonzero(kept).tolist():
         for step in range(int(problem.gap_lower[gap]), int(problem.gap_upper[gap])):

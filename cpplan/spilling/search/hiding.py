@@ -1,8 +1,8 @@
-"""Copies that ops run beside, where the slow pool has a copy engine and the fast one has room.
+"""Copies that run while ops run, if the slow pool has a copy engine and the fast pool has room.
 
-A reload begins some ops before the one that needs it; a spill ends some ops after the one that
-wrote. Meanwhile both copies keep their bytes, so that the load grows at the ops between. The engine
-makes one copy after another: what hides one copy hides no other.
+A reload then begins some ops before its reader, and a spill ends some ops after its writer. During
+a copy both pools hold the tensor, so the load of the fast pool grows at the ops in between. The
+engine makes one copy at a time: the cycles of an op hide one copy only.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 
 def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -> Hidden:
-    """Copies that begin earlier and end later than without an engine, each beside enough work.
+    """Reloads that begin earlier and spills that end later, so that ops run meanwhile.
 
     Parameters
     ----------
     problem
-        The problem, whose costs are cycles.
+        The problem; its costs are cycles.
     kept
         Gaps kept.
     work
         Cycles of the op of each step.
     margin
-        Part of the fast pool that no copy may fill beside what lies there anyway.
+        Part of the fast pool that early and late copies leave empty.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -
 
 
 class _Hiding:
-    """Loads and free time of the engine while copies are hidden one by one."""
+    """Loads of the fast pool and free cycles of the engine, while copies are hidden."""
 
     def __init__(self, problem: SpillProblem, kept: Flags, work: Ints, margin: float):
         self.problem, self.kept = problem, kept
@@ -88,7 +88,7 @@ class _Hiding:
         return Hidden(spill_until, reload_from)
 
     def _begin(self, access: int, gap: int) -> int | None:
-        """The step before which the reload for an access begins; ``None`` if at the access."""
+        """Step before which an access's reload begins; ``None`` if it cannot begin earlier."""
         problem = self.problem
         storage, step = int(problem.access_storage[access]), int(problem.access_step[access])
         left, first = int(problem.reload_cost[storage]), int(problem.gap_lower[gap])
@@ -100,13 +100,13 @@ class _Hiding:
         return begin if begin < step else None
 
     def _end(self, storage: int, access: int, reload_from: dict[int, int]) -> int | None:
-        """The step before which the spill of a storage ends; ``None`` if where it begins."""
+        """Step before which the spill of a storage ends; ``None`` if it cannot end later."""
         problem = self.problem
         begin = int(problem.access_step[access]) + 1
         left, room = int(problem.spill_cost[storage]), int(problem.room[storage])
         last, held = problem.steps, False
         if access + 1 < self.first_access[storage + 1]:
-            # Before the next access, or before its reload begins.
+            # The spill ends before the next access, or before the reload for it begins.
             last = reload_from.get(access + 1, int(problem.access_step[access + 1]))
             held = bool(self.kept[self.gap_before[access + 1]])
         end = begin
@@ -117,7 +117,7 @@ class _Hiding:
         return end if end > begin else None
 
     def _take(self, step: int, wanted: int) -> int:
-        """Cycles of an op beside which the engine copies: those free, up to those wanted."""
+        """Take up to ``wanted`` of the engine's free cycles at a step, and return their number."""
         found = min(wanted, int(self.free[step]))
         self.free[step] -= found
         return found

@@ -1,9 +1,9 @@
-"""``SpillSearch``: gaps, moves and offsets of fewest bytes moved at one order.
+"""``SpillSearch``: gaps, moves and offsets that move the fewest bytes at one order.
 
-Keep everything, if that fits; eviction rules; the linear relaxation, whose prices bound the bytes
-moved and lead to a choice; CP-SAT on the gaps. The best choice is packed. Where its bytes fit at
-every step but its offsets do not, gaps and offsets are changed together, beginning with the
-packings that did not fit.
+The search tries, in turn: keeping everything, if that fits; the eviction rules; the linear
+relaxation, whose prices bound the cost of moves and give a choice of gaps; CP-SAT on the gaps. The
+best choice is packed. If its bytes fit at every step, but no offsets are found, gaps and offsets
+are changed together, beginning with the packings that did not fit.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from cpplan.verification.bound_table import NOTHING
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
 
-# The eviction rule that is tried with less and less room.
+# Eviction rule for problems with a margin.
 _QUICK = "cost per byte and step"
-# Attempts to pack for which time must be left to go on with the next larger margin.
+# The next margin is tried only if time is left for this number of packings.
 _ATTEMPTS_LEFT = 3
-# Seconds that stand for no limit.
+# Seconds of the relaxation if there is no deadline.
 _ENDLESS = 3600.0
 
 
@@ -59,11 +59,12 @@ class SpillSearch:
     pools
         The fast and the slow pool.
     share
-        True if ops may write over what they are the last to read.
+        True if an op may write over an input that no later op reads.
     time
         True to count the cycles of moves instead of their bytes.
     report
-        Called at each improvement with the cost of moves, its bound, and the source.
+        Function that is called at each improvement with the cost of moves, the bound on it, and
+        the name of the search.
     """
 
     def __init__(
@@ -83,13 +84,13 @@ class SpillSearch:
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
-        # Seconds that the first layout took, and that the bound by prices did.
+        # Seconds taken by the first layout and by the bound by prices.
         self.layout_seconds = self.prices_seconds = 0.0
         # The bound that holds for every order, if it is known.
         self.every_order: MovedBound | None = None
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
-        # Offsets of buffers in a plan in which nothing moves, by name.
+        # Buffer -> its offset in a plan without moves, if one is known.
         self.known: Mapping[str, int] = {}
         # Packings that did not fit, from which evictions by address begin.
         self._unfit: list[Start] = []
@@ -97,7 +98,7 @@ class SpillSearch:
 
     @property
     def done(self) -> bool:
-        """True if the best plan meets the bound, or none can be good enough."""
+        """True if the best plan meets the bound, or the bound is not below ``below``."""
         if self.below is not None and self.bound.value >= self.below:
             return True
         return self.choice is not None and self.choice.paid <= self.bound.value
@@ -149,7 +150,7 @@ class SpillSearch:
             self._by_address((best, *rules), budget)
 
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
-        """Take the best packed choice to which evictions by address lead from some choices."""
+        """Search for a packing by address from some choices, and take the best."""
         prepare(ADDRESSES, budget.deadline)
         search = self._address_search(budget)
         starts: list[Start] = [(choice.kept, None) for choice in choices]
@@ -157,7 +158,7 @@ class SpillSearch:
         self._take_placed(search.place_first(starts, share), budget)
 
     def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
-        """Gaps and offsets chosen together, from the best packing and from the cheapest choices."""
+        """Change gaps and offsets together, from the best packing and the cheapest choices."""
         tuning = active()
         starts: list[Start] = []
         if self.choice is not None and self.layout is not None:
@@ -190,7 +191,7 @@ class SpillSearch:
         return self.choice is None or choice.paid < self.choice.paid
 
     def _relax(self, model: SpillModel, budget: Budget) -> dict[int, float]:
-        """Prices of room from the linear relaxation, whose bound is taken; none if time is up."""
+        """Prices of room from the linear relaxation, whose bound is kept; empty if time is up."""
         from formulations.spilling_prices import relaxed_prices
 
         share = budget.share(active().relaxation_share).deadline
@@ -203,26 +204,26 @@ class SpillSearch:
         return prices
 
     def bound_every_order(self, deadline: Deadline) -> MovedBound:
-        """The bound that holds for every order; a lower one if the deadline passes."""
+        """The bound that holds for every order; it is weaker if the deadline passes."""
         return bound_of_every_order(
             self.program.graph, self.problem, self.program.order,
             share=self.share, deadline=deadline,
         )  # fmt: skip
 
     def _keep_time(self, deadline: Deadline) -> None:
-        """Keep the time that making a plan of the best layout and its checks take."""
+        """Reserve the time for making a plan of the best layout and for checking it."""
         deadline.reserve(active().checked * self.layout_seconds + self.prices_seconds)
 
     def _place_first(self, choices: Sequence[Choice], budget: Budget) -> None:
-        """Take the first of some choices, the cheapest first, that heuristics can pack."""
+        """Take the cheapest of some sorted choices that heuristics can pack."""
         for choice in choices:
             if budget.deadline.expired() or self._place(choice, budget, quick=True):
                 return
 
     def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
-        """Choices that leave more and more of the pool empty, until one can be packed quickly.
+        """Try choices that leave ever more of the pool empty, until heuristics can pack one.
 
-        When time is left for few more, the rest is skipped but the last.
+        When time is left for a few attempts only, all margins but the last are skipped.
         """
         margins = active().margins
         before, longest = budget.deadline.remaining(), 0.0
@@ -241,7 +242,7 @@ class SpillSearch:
         )
 
     def _quick_choice(self, part: SpillProblem, prices: dict[int, float], budget: Budget) -> Choice:
-        """The better of the choice by prices and that of the cheapest evictions."""
+        """The better of two choices: by prices, and by the quick eviction rule."""
         choices = [self._by_prices(part, prices)]
         with suppress(TimeUpError):
             kept = heuristics.get(_QUICK)(part, budget.deadline)
@@ -250,14 +251,14 @@ class SpillSearch:
         return min(choices, key=lambda choice: choice.paid)
 
     def _smaller(self, margin: float) -> SpillProblem:
-        """The problem with this part of the fast pool left empty at each step, if the op fits."""
+        """The problem with a part of the fast pool left empty, as far as each op then fits."""
         problem = self.problem
         left = problem.capacity - problem.least_load()
         taken = np.minimum(left, int(problem.capacity * margin))
         return replace(problem, base=problem.base + taken)
 
     def _by_rules(self, problem: SpillProblem, budget: Budget) -> Iterator[Choice]:
-        """Choices of the eviction rules for which there is time, and the one that keeps no gap."""
+        """Yield the choices of the eviction rules in time, and the one that keeps no gap."""
         share = budget.share(active().rules_share).deadline
         with suppress(TimeUpError):
             for name in heuristics.names():
@@ -267,7 +268,7 @@ class SpillSearch:
         yield make_choice(self.problem, problem.gap_fixed == 1, "everything dropped")
 
     def _by_prices(self, problem: SpillProblem, prices: dict[int, float]) -> Choice:
-        """Gaps kept in the order of what they save for the price of their room."""
+        """Choice that keeps gaps greedily, by the cost saved minus the price of the room."""
         price = np.array([prices.get(step, 0.0) for step in range(problem.steps)])
         summed = np.concatenate([[0.0], np.cumsum(price)])
         room = problem.room[problem.gap_storage]
@@ -282,7 +283,7 @@ class SpillSearch:
         return make_choice(self.problem, loads.kept, "room prices")
 
     def _place_known(self, everything: Choice, budget: Budget) -> None:
-        """Take the offsets known of a plan in which nothing moves, if they fit here."""
+        """Take the known offsets of a plan without moves, if they fit."""
         problem, known = self.problem, self.known
         if not all(name in known for name in problem.names):
             return
@@ -295,7 +296,7 @@ class SpillSearch:
             self._take(everything, layout)
 
     def _place(self, choice: Choice, budget: Budget, *, quick: bool = False) -> bool:
-        """True if the choice could be packed within the budget, and is taken if it is better."""
+        """Pack a choice and take it if it fits; return false if it does not fit."""
         if not self._better(choice):
             return True
         deadline = budget.deadline
@@ -310,7 +311,7 @@ class SpillSearch:
         return layout.fits
 
     def _keep_unfit(self, choice: Choice, layout: Layout) -> None:
-        """Note a packing that did not fit, as it is and without what ends above the fast pool."""
+        """Keep a packing that did not fit, whole and without the gaps that end above the pool."""
         problem, capacity = self.problem, self.pools[0].capacity
         assert capacity is not None
         places = places_of(layout, problem, choice.kept, self.program.graph)
@@ -351,15 +352,15 @@ class SpillSearch:
             self.raise_bound(MovedBound(bound, SEARCHED))
 
     def raise_bound(self, bound: MovedBound) -> None:
-        """Take a bound that is higher than the one known."""
+        """Take a bound if it is higher than the best one so far."""
         if bound.value > self.bound.value:
             self.bound = bound
             self.report(None if self.choice is None else self.choice.paid, bound.value, bound.name)
 
     def hide(self, budget: Budget) -> None:
-        """Let ops run beside copies, as many as leave a packing that fits.
+        """Let as many copies run while ops run as still leave a packing that fits.
 
-        Margins are tried that leave more and more of the fast pool to the packing.
+        Ever larger margins are tried, which leave more of the fast pool to the packing.
         """
         assert self.layout is not None
         assert self.choice is not None

@@ -1,4 +1,4 @@
-"""Compiled loops that estimate the bytes moved at an order, and climb over orders."""
+"""Compiled loops that estimate the cost of moves of an order, and climb over orders."""
 
 # Arrays are described in ``FlatOrders``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -18,19 +18,19 @@ Flags = NDArray[np.bool_]
 
 
 class Scratch(NamedTuple):
-    """Space for estimates, one after another.
+    """Scratch arrays for estimates.
 
     Attributes
     ----------
     start, uses
         Steps that access each storage, ascending: ``uses[start[s] : start[s + 1]]``.
     following
-        Of each storage, the first of its uses that is still to come.
+        For each storage, the place in ``uses`` of its next use.
     held, valid, begun, fresh
-        Flags of each storage: in the fast pool, with valid bytes in the slow one, begun, and not
-        accessed since the start.
+        Flags of each storage: it lies in the fast pool; the slow pool has its bytes; it has been
+        written or provided; no op has accessed it yet.
     pinned
-        Step that accessed each storage last, or ``-2 - step`` if it lies in the slow pool there.
+        Last step that accessed each storage, or ``-2 - step`` if it lay in the slow pool.
     position
         Step of each op.
     """
@@ -47,7 +47,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(storages: int, accesses: int, ops: int) -> Scratch:
-    """Space for estimates of graphs with these numbers of storages, accesses and ops."""
+    """Scratch arrays for a graph with these numbers of storages, accesses and ops."""
     return Scratch(
         start=np.empty(storages + 1, np.int64),
         uses=np.empty(accesses, np.int64),
@@ -63,7 +63,7 @@ def scratch_for(storages: int, accesses: int, ops: int) -> Scratch:
 
 @compiled_loop
 def _estimate(flat, order, rule, cutoff, scratch):
-    """Bytes moved by evictions at an order, or ``_NEVER`` if they exceed the cutoff or an op."""
+    """Cost of moves by one eviction rule; ``_NEVER`` above the cutoff or if an op does not fit."""
     ops, storages = len(flat.extra), len(flat.room)
     start, following = scratch.start, scratch.following
     held, valid, pinned, fresh = scratch.held, scratch.valid, scratch.pinned, scratch.fresh
@@ -108,7 +108,7 @@ def _estimate(flat, order, rule, cutoff, scratch):
             source = flat.over_input[entry]
             if following[source] == start[source + 1] and not flat.kept[source]:
                 need -= flat.over_room[entry]
-        # Optional operands that must lie in the slow pool after all.
+        # Operands that the op accesses in the slow pool for want of room.
         away = 0
         while others + need > flat.capacity:
             victim, best = -1, -1.0
@@ -175,7 +175,7 @@ def _estimate(flat, order, rule, cutoff, scratch):
 
 @compiled_loop
 def _score(flat, storage, step, following, start, uses, valid, fresh, rule):
-    """Score of an eviction: the distance of the next use, or the room freed per byte moved."""
+    """Score of an eviction: the distance of the next use, or the room freed per cost."""
     again = following[storage] < start[storage + 1]
     distance = uses[following[storage]] - step if again else len(flat.extra) - step
     if rule == 0:
@@ -188,14 +188,14 @@ def _score(flat, storage, step, following, start, uses, valid, fresh, rule):
 
 @compiled_loop
 def estimate(flat, order, scratch):
-    """Bytes moved by the better of two rules of eviction; beyond all counts if an op does not fit.
+    """Cost of moves by the better of two eviction rules; ``_NEVER`` if an op does not fit.
 
     Parameters
     ----------
     flat
         A :class:`~cpplan.spilling.search.orders.FlatOrders`.
     order
-        Ops, each once.
+        The ops in order, each once.
     scratch
         A :class:`Scratch`.
     """
@@ -205,14 +205,14 @@ def estimate(flat, order, scratch):
 
 @compiled_loop
 def climb(flat, order, value, draws, scratch):
-    """Move one op at a time to another place, and keep what is no worse; the bytes moved then.
+    """Move ops to other places, keep changes that are no worse, and return the cost of moves.
 
     Parameters
     ----------
     flat
         A :class:`~cpplan.spilling.search.orders.FlatOrders`.
     order
-        Changed in place.
+        The ops in order; changed in place.
     value
         The estimate of ``order``.
     draws
@@ -233,7 +233,7 @@ def climb(flat, order, value, draws, scratch):
             high = min(high, position[flat.after[entry]] - 1)
         if low >= high:
             continue
-        # Mostly not far away.
+        # Most moves are short.
         reach = ops if draws[turn, 1] < 0.3 else 8
         low, high = max(low, at - reach), min(high, at + reach)
         to = low + int(draws[turn, 2] * (high + 1 - low))

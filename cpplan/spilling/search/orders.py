@@ -1,4 +1,4 @@
-"""Hill climbing over orders, by an estimate of the bytes moved."""
+"""Hill climbing over orders, by an estimate of the cost of moves."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from cpplan.spilling.search.order_kernel import climb, estimate, scratch_for
 from cpplan.spilling.tuning import active
 
 NAME = "climbing over orders"
-# Deterministic seconds of one estimate, for each access and op.
+# Deterministic seconds of one estimate per access and per op.
 _RATE = 4e-8
 
 
 class FlatOrders(NamedTuple):
-    """Accesses, rooms and precedences of ops as arrays, for estimates of orders.
+    """Accesses, rooms and precedences as arrays, for estimates of orders.
 
     Attributes
     ----------
     op_start, op_storage, op_bytes, op_near
-        Accesses of each op: storage, bytes that cross if it lies in the slow pool, and True if it
-        must not.
+        Accesses of each op: storage; cost if the access happens in the slow pool; true if it must
+        happen in the fast pool.
     over_start, over_input, over_room
-        Inputs that each op may write over, and the room saved.
+        Inputs that each op may write over, and the room that this saves.
     before_start, before, after_start, after
         Predecessors and successors of each op.
     spill, reload, room, written, slow_start, kept
-        Of each storage: cost of a spill and of a reload, room, True if an op writes it, if it
-        begins in the slow pool, and if it is kept to the end.
+        For each storage: cost of a spill; cost of a reload; room; true if an op writes it; true if
+        it begins in the slow pool; true if it is kept to the end.
     extra
-        Room that each op takes besides.
+        Room taken during each op by storages that cannot move.
     capacity
-        Of the fast pool.
+        Capacity of the fast pool.
     """
 
     op_start: Ints
@@ -68,7 +68,7 @@ class FlatOrders(NamedTuple):
 def flatten(
     graph: Graph, problem: SpillProblem, order: Sequence[int], *, share: bool
 ) -> FlatOrders:
-    """Arrays for estimates, from the problem at one order of the graph's ops."""
+    """Arrays for estimates of orders, from the spilling problem of one order."""
     ops = len(graph.ops)
     accesses: list[list[tuple[int, int, bool]]] = [[] for _ in range(ops)]
     for storage, step, crossing, near in zip(
@@ -129,9 +129,9 @@ def _starts(rows: Sequence[Sequence[object]]) -> Ints:
 def climb_orders(
     flat: FlatOrders, starts: Sequence[Sequence[int]], deadline: Deadline, seed: int
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Orders reached from each start with their estimates, the least bytes moved first.
+    """Orders reached from the starts with their estimated costs, the cheapest first.
 
-    The starts themselves if the compiled loops are not ready in time.
+    Returns the starts themselves if the compiled loops are not ready in time.
     """
     if not prepare(ORDERS, deadline):
         return [(0, tuple(start)) for start in starts]
@@ -150,7 +150,7 @@ def climb_orders(
         for number, (value, order) in enumerate(found):
             if deadline.expired():
                 break
-            # Fewer turns for what is far behind.
+            # Orders that are far behind get fewer turns.
             if number and value > 1.5 * found[0][0] and turn > turns // 4:
                 continue
             order = order.copy()
@@ -161,5 +161,5 @@ def climb_orders(
     return [(value, tuple(order.tolist())) for value, order in found]
 
 
-# Neighbours tried between two looks at the deadline.
+# Neighbours tried between two checks of the deadline.
 _MOVES = 200
