@@ -200,7 +200,9 @@ def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = No
             lost = columns.name[int(np.argmax(columns.pool == k))]
             raise InputError(f"buffer {lost!r}: unknown pool {name!r}")
     buffers = tuple(columns.name)
-    number = dict(zip(buffers, range(len(buffers)), strict=True))
+    # Mostly neither needs it, and there may be a million buffers.
+    needed = values["gaps"] or values.get("symbols") is not None
+    number = {name: k for k, name in enumerate(buffers)} if needed else {}
     stray = next((name for name in values["gaps"] if name not in number), None)
     if stray is not None:
         raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")

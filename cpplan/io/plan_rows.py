@@ -1,8 +1,9 @@
 """Buffers of a plan's file as columns, read some lines at a time.
 
 Parsed as a whole, a plan of a million buffers is a million objects and takes a gigabyte. Plans are
-written with a line a buffer; where the file is so, and its rows right, they are parsed piece by
-piece. Any other file is parsed as a whole, which also says what is wrong.
+written with a line a buffer; where the file is so, and its rows right, they are read piece by
+piece, and plain rows without an object a row. Any other file is parsed as a whole, which also says
+what is wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpplan.io.plain_rows import read_buffers
 from cpplan.io.plan_fields import right_columns
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.json_file import parse_json, read_text
@@ -55,7 +57,7 @@ class BufferColumns:
     pools: Sequence[str]
 
 
-def columns_of(pieces: Sequence[Mapping[str, Sequence[Any]]]) -> BufferColumns:
+def columns_of(pieces: Sequence[Mapping[str, Any]]) -> BufferColumns:
     """Columns of rows that were read in pieces, each a column by its key.
 
     Examples
@@ -70,13 +72,13 @@ def columns_of(pieces: Sequence[Mapping[str, Sequence[Any]]]) -> BufferColumns:
     placed = True
     for piece in pieces:
         names += piece["name"]
-        for pool in piece["pool"]:
+        for pool in dict.fromkeys(piece["pool"]):
             number.setdefault(pool, len(number))
-        placed &= None not in piece["offset"]
+        placed &= isinstance(piece["offset"], np.ndarray) or None not in piece["offset"]
         for key, found in parts.items():
             values = piece[key] if key != "pool" else [number[pool] for pool in piece[key]]
             if key != "offset" or placed:
-                found.append(np.array(values, np.int64))
+                found.append(np.asarray(values, np.int64))
     none = np.zeros(0, np.int64)
     size, lower, upper, offset, pool = (np.concatenate([none, *found]) for found in parts.values())
     return BufferColumns(names, size, lower, upper, offset if placed else None, pool, [*number])
@@ -109,8 +111,7 @@ def _by_rows(text: str) -> tuple[Any, BufferColumns] | None:
         while at < end:
             cut = text.find("},\n", at + _PIECE, end)
             stop = end if cut < 0 else cut + 1
-            rows = json.loads(f"[{text[at:stop]}]")
-            columns = right_columns(rows) if rows else None
+            columns = _columns(text[at:stop])
             if columns is None:
                 return None
             pieces.append(columns)
@@ -120,3 +121,16 @@ def _by_rows(text: str) -> tuple[Any, BufferColumns] | None:
     if not isinstance(values, dict) or "buffers" in values:
         return None
     return {**values, "buffers": []}, columns_of(pieces)
+
+
+def _columns(text: str) -> dict[str, Any] | None:
+    """The columns of some rows; ``None`` unless all are right."""
+    plain = read_buffers(text)
+    if plain is not None:
+        names, (size, lower, upper, offset), pools = plain
+        return {
+            "name": names, "size": size, "lower": lower, "upper": upper, "offset": offset,
+            "pool": pools,
+        }  # fmt: skip
+    rows = json.loads(f"[{text}]")
+    return right_columns(rows) if rows else None

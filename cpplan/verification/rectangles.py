@@ -211,7 +211,7 @@ def _pile(rectangles: Rectangles, counted: np.ndarray, unit: int) -> int:
     step = np.concatenate([upper, lower])
     change = np.concatenate([-rounded, rounded])
     # Ends come before beginnings within a step: no partial sum exceeds the step's final sum.
-    events = np.lexsort((change > 0, step))
+    events = np.argsort(step, kind="stable")
     if not rounding.any():
         return int(np.max(np.cumsum(change[events]), initial=0))
     best = total = 0
