@@ -41,11 +41,15 @@ def _stack(
     top = max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
     rest = problem.subset(free)
     storage = assign(rest, np.zeros(len(rest), np.int64), deadline)
-    for number in range(int(storage.max(initial=-1)) + 1):
-        rows = free[storage == number]
-        if len(rows):
-            unit = math.lcm(*problem.alignment[rows].tolist())
-            top = -(-top // unit) * unit
-            offset[rows] = top
-            top += int(problem.size[rows].max())
+    unit = [1] * (int(storage.max(initial=-1)) + 1)
+    for number, alignment in zip(storage.tolist(), rest.alignment.tolist(), strict=True):
+        unit[number] = math.lcm(unit[number], alignment)
+    height = np.zeros(len(unit), np.int64)
+    np.maximum.at(height, storage, rest.size)
+    begins = []
+    for step, size in zip(unit, height.tolist(), strict=True):
+        top = -(-top // step) * step
+        begins.append(top)
+        top += size
+    offset[free] = np.array(begins, np.int64)[storage]
     return offset
