@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any
 
 from cpplan.model.errors import InputError
-from cpplan.runtime.limits import read_unpacked
+from cpplan.runtime.limits import check_text, read_unpacked
 from cpplan.runtime.regular_file import check_source
 
 
@@ -36,13 +36,15 @@ def read_text(path: str | PathLike[str]) -> str:
     InputError
         If the file does not exist, is not a regular file, cannot be read, or is not UTF-8; or if
         its name ends in ``.gz`` and it is not compressed, is cut short, or unpacks to more than 256
-        MiB; names the file.
+        MiB or to too many values of JSON; names the file.
     """
     check_source(path)
     try:
         if is_compressed(path):
             with gzip.open(path, "rb") as packed:
-                return read_unpacked(packed, f"{path}:").decode("utf-8-sig")
+                data = read_unpacked(packed, f"{path}:")
+            check_text(data, f"{path}:", stored=os.path.getsize(path))
+            return data.decode("utf-8-sig")
         with open(path, encoding="utf-8-sig", newline="") as stream:
             return stream.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

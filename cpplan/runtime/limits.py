@@ -9,6 +9,12 @@ from cpplan.model.errors import InputError
 
 # Most bytes that compressed text, or one part of an archive, may unpack to.
 MOST_UNPACKED = 256 << 20
+# Most bytes of compressed text that is not ASCII: in memory, a character then takes up to 4 bytes.
+MOST_WIDE = 64 << 20
+# Most values of packed JSON: a constant, and some for each byte that is stored. Graphs as they are
+# written have about one a byte; each value takes up to 230 bytes in memory.
+MOST_VALUES = 2_000_000
+MOST_VALUES_PER_BYTE = 4
 # Most nodes after expanding an ONNX model's functions: a constant, and some for each node.
 MOST_NODES = 20_000
 MOST_NODES_PER_NODE = 50
@@ -47,3 +53,24 @@ def read_unpacked(stream: IO[bytes] | GzipFile, what: str, *, stored: int = 0) -
     if len(data) > MOST_UNPACKED + stored:
         raise InputError(f"{what} unpacks to more than {MOST_UNPACKED >> 20} MiB")
     return data
+
+
+def check_text(data: bytes, what: str, *, stored: int) -> None:
+    """Raise if JSON text that was unpacked from ``stored`` bytes would take too much memory.
+
+    Values are counted by commas and opening brackets, those in names too.
+
+    Raises
+    ------
+    InputError
+        If ``what`` has too many values, or too many bytes with some that are not ASCII.
+
+    Examples
+    --------
+    >>> check_text(b'{"size": [1, 2]}', "model.json.gz:", stored=36)
+    """
+    if len(data) > MOST_WIDE and not data.isascii():
+        raise InputError(f"{what} unpacks to more than {MOST_WIDE >> 20} MiB that are not ASCII")
+    most = MOST_VALUES + MOST_VALUES_PER_BYTE * stored
+    if sum(map(data.count, (b",", b"[", b"{"))) > most:
+        raise InputError(f"{what} unpacks to more than {most} values of JSON")

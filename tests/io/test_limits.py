@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from pathlib import Path
 
@@ -31,6 +32,39 @@ def test_compressed_graph_at_the_limit_is_read(tmp_path: Path, monkeypatch) -> N
     path = tmp_path / "g.json.gz"
     path.write_bytes(gzip.compress(TINY))
     assert cpplan.load(path).name == "g"
+
+
+@pytest.mark.parametrize("value", ["{}", "[]", '""', "1", "[[[]]]", '{"a": {}}'])
+def test_compressed_graph_of_many_small_values_is_refused(
+    tmp_path: Path, monkeypatch, capsys, value: str
+) -> None:
+    monkeypatch.setattr(limits, "MOST_VALUES", 1_000)
+    path = tmp_path / "g.json.gz"
+    tensors = f'"tensors": [{", ".join([value] * 10_000)}]'.encode()
+    path.write_bytes(gzip.compress(TINY.replace(b'"tensors": []', tensors)))
+    most = 1_000 + 4 * path.stat().st_size
+    assert main(["plan", str(path)]) == 2
+    error = f"cpplan: {path}: unpacks to more than {most} values of JSON\n"
+    assert capsys.readouterr().err == error
+
+
+def test_compressed_graph_of_many_tensors_is_read(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "MOST_VALUES", 0)
+    tensors = [{"name": f"tensor {k}", "size": 1024, "kind": "input"} for k in range(10_000)]
+    path = tmp_path / "g.json.gz"
+    text = json.dumps({**json.loads(TINY), "tensors": tensors})
+    path.write_bytes(gzip.compress(text.encode()))
+    assert len(cpplan.load(path).tensors) == 10_000
+
+
+def test_compressed_text_of_wide_characters_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "MOST_WIDE", 1 << 20)
+    path = tmp_path / "g.json.gz"
+    path.write_bytes(gzip.compress(TINY.replace(b'"g"', '"\N{GRINNING FACE}"'.encode())))
+    assert cpplan.load(path).name == "\N{GRINNING FACE}"
+    path.write_bytes(gzip.compress(path.name.encode() + "\N{GRINNING FACE}".encode() * (1 << 18)))
+    with pytest.raises(InputError, match="unpacks to more than 1 MiB that are not ASCII"):
+        cpplan.load(path)
 
 
 @pytest.mark.parametrize("kind", ["object", "array", "number"])

@@ -30,7 +30,7 @@ from torch.export import ExportedProgram
 from cpplan.io.torch.archive_check import TRUSTED, check_program
 from cpplan.model.errors import InputError
 from cpplan.model.tensor import LIMIT
-from cpplan.runtime.limits import read_unpacked
+from cpplan.runtime.limits import check_text, read_unpacked
 
 _PROGRAM = "models/model.json"
 _OLDER = "serialized_exported_program.json"
@@ -80,7 +80,7 @@ class _Members:
     def __init__(self, archive: zipfile.ZipFile, data: bool, *, drawn: bool, stored: int):
         self._archive, self._data, self._drawn = archive, data, drawn
         # Of all members together, those read twice or lying over one another too.
-        self._stored = stored
+        self._stored = self._whole = stored
         self._infos: dict[str, zipfile.ZipInfo] = {}
         names = archive.namelist()
         if _OLDER in names:
@@ -105,6 +105,7 @@ class _Members:
     def read_json(self, name: str) -> Any:
         """Read a member as JSON."""
         data = self._read(name)
+        check_text(data, name, stored=min(self._infos[name].compress_size, self._whole))
         try:
             return json.loads(data)
         except ValueError as error:  # neither text nor JSON, or a number too long

@@ -42,6 +42,16 @@ def test_archives_that_unpack_to_much_are_refused(members, tmp_path, monkeypatch
         cpplan.load(tmp_path / "net.pt2")
 
 
+def test_archives_of_many_small_values_are_refused(members, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_VALUES", 1_000)
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            many = b"[" + b"{}," * 200_000 + b"{}]"
+            archive.writestr(f"net/{name}", many if name == PROGRAM else data)
+    with pytest.raises(InputError, match=r"net\.pt2: models/model\.json unpacks to .* of JSON"):
+        cpplan.load(tmp_path / "net.pt2")
+
+
 @pytest.fixture
 def layer():
     """Members of the archive of one layer, which can be executed."""
