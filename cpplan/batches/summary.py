@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cpplan.model.errors import InputError
+from cpplan.runtime import limits
+
+Floats = NDArray[np.float64]
 
 MEASURES = ("bytes", "cost", "seconds")
 FACTORS = (1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)
@@ -130,6 +136,11 @@ def summarize(
         raise InputError("no rows to summarize")
     table = _by_setting(rows)
     models = list(dict.fromkeys(row["model"] for row in rows))
+    if len(table) > limits.MOST_SETTINGS:
+        raise InputError(f"{len(table)} settings: expected at most {limits.MOST_SETTINGS}")
+    if len(models) * len(table) > limits.MOST_PAIRS:
+        pairs = f"{len(models)} models and {len(table)} settings"
+        raise InputError(f"{pairs}: expected at most {limits.MOST_PAIRS} pairs of them")
     value = {
         setting: {model: _measured(column.get(model), measure) for model in models}
         for setting, column in table.items()
@@ -160,6 +171,7 @@ def summarize(
             )
         )
     names = list(table)
+    measured = {name: np.array([column[m] for m in models]) for name, column in value.items()}
     return Summary(
         measure=measure,
         models=len(models),
@@ -167,15 +179,15 @@ def summarize(
         factors=tuple(factors),
         settings=tuple(settings),
         duels=tuple(
-            _duel(one, other, ((value[one][m], value[other][m]) for m in models))
+            _duel(one, other, measured[one], measured[other])
             for k, one in enumerate(names)
             for other in names[k + 1 :]
         ),
         baseline_duels=tuple(
-            _duel(name, baseline, ((row[RATIO + baseline], 1.0) for row in column.values()
-                                   if row.get(RATIO + baseline) is not None))
+            _duel(name, baseline, ratios, np.ones_like(ratios))
             for name, column in table.items()
             for baseline in baselines
+            for ratios in [_ratios(column.values(), RATIO + baseline)]
         ),
     )  # fmt: skip
 
@@ -250,7 +262,14 @@ def _share(ratios: Iterable[float | None], most: float) -> float:
     return sum(ratio is not None and ratio <= most for ratio in ratios) / len(ratios)
 
 
-def _duel(one: str, other: str, pairs: Iterable[tuple[float, float]]) -> Duel:
-    met = [(a, b) for a, b in pairs if min(a, b) < math.inf]
-    wins, losses = sum(a < b for a, b in met), sum(a > b for a, b in met)
-    return Duel(one, other, wins, len(met) - wins - losses, losses)
+def _ratios(rows: Iterable[Mapping[str, Any]], name: str) -> Floats:
+    """A column's ratios to a baseline, without those that are missing."""
+    there = (row.get(name) for row in rows)
+    return np.array([ratio for ratio in there if ratio is not None], np.float64)
+
+
+def _duel(one: str, other: str, ours: Floats, theirs: Floats) -> Duel:
+    """Wins, ties and losses at pairs of values of which at least one is finite."""
+    met = int((np.minimum(ours, theirs) < math.inf).sum())
+    wins, losses = int((ours < theirs).sum()), int((ours > theirs).sum())
+    return Duel(one, other, wins, met - wins - losses, losses)

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from cpplan.batches.summary import RATIO
 from cpplan.batches.task_planning import Row
 from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.runtime import limits
@@ -63,7 +64,7 @@ def columns(baselines: Iterable[str]) -> tuple[str, ...]:
     >>> columns(["greedy_by_size"])[:3], columns(["greedy_by_size"])[8]
     (('model', 'setting', 'status'), 'ratio_greedy_by_size')
     """
-    return (*_BEFORE, *(f"ratio_{name}" for name in baselines), *_AFTER)
+    return (*_BEFORE, *(f"{RATIO}{name}" for name in baselines), *_AFTER)
 
 
 def need_arrow() -> Any:
@@ -126,17 +127,48 @@ def read_rows(path: str | PathLike[str]) -> list[Row]:
 
 
 def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
-    """Rows of a Parquet file; raises for too many rows: a small file can claim billions."""
+    """Rows of a Parquet file, of its known columns; raises for too many bytes, rows or cells.
+
+    A small file can claim billions: one value stands for a whole column, or for a list in a cell.
+    """
+    about = arrow.parquet.read_metadata(path)
+    groups = map(about.row_group, range(about.num_row_groups))
+    if sum(group.total_byte_size for group in groups) > limits.MOST_UNPACKED:
+        raise InputError(f"{path}: unpacks to more than {limits.MOST_UNPACKED >> 20} MiB")
+    known = [
+        field
+        for field in about.schema.to_arrow_schema()
+        if field.name in (*TEXTS, *NUMBERS) or field.name.startswith(RATIO)
+    ]
+    for field in known:
+        if arrow.types.is_nested(field.type):
+            raise InputError(f"{path}: column {field.name!r} is of {field.type}, not of cells")
+    texts = [field.name for field in known if not arrow.types.is_primitive(field.type)]
+    if about.num_rows > limits.MOST_ROWS:
+        raise InputError(f"{path}: expected at most {limits.MOST_ROWS} rows")
+    if about.num_rows * len(known) > limits.MOST_CELLS:
+        raise InputError(f"{path}: expected at most {limits.MOST_CELLS} cells")
     rows: list[Row] = []
-    with arrow.parquet.ParquetFile(path) as file:
-        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        if sum(group.total_byte_size for group in groups) > limits.MOST_UNPACKED:
-            raise InputError(f"{path}: unpacks to more than {limits.MOST_UNPACKED >> 20} MiB")
-        for batch in file.iter_batches(batch_size=10_000):
+    size = 0
+    with arrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+        for batch in file.iter_batches(batch_size=10_000, columns=[field.name for field in known]):
+            size += sum(map(_text_bytes, batch.columns))
+            if size > limits.MOST_UNPACKED:
+                raise InputError(f"{path}: unpacks to more than {limits.MOST_UNPACKED >> 20} MiB")
             rows += batch.to_pylist()
             if len(rows) > limits.MOST_ROWS:
                 raise InputError(f"{path}: expected at most {limits.MOST_ROWS} rows")
     return rows
+
+
+def _text_bytes(column: Any) -> int:
+    """Bytes of all texts of a column in which equal texts are stored once; 0 of other columns."""
+    import pyarrow.compute
+
+    if not pyarrow.types.is_dictionary(column.type):
+        return 0
+    length = pyarrow.compute.binary_length(column.dictionary)
+    return pyarrow.compute.sum(length.take(column.indices)).as_py() or 0
 
 
 def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
@@ -152,7 +184,7 @@ def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
                 raise InputError(
                     f"{path}: row {number}: {name} is {reprlib.repr(cell)}: expected text"
                 )
-            if name not in NUMBERS and not name.startswith("ratio_"):
+            if name not in NUMBERS and not name.startswith(RATIO):
                 continue
             if isinstance(cell, float) and math.isnan(cell):
                 row[name] = None
@@ -181,7 +213,7 @@ def _read_csv(path: str | PathLike[str]) -> list[Row]:
         for name, cell in row.items():
             if cell == "" or not isinstance(cell, str):
                 row[name] = None
-            elif name in NUMBERS or name.startswith("ratio_"):
+            elif name in NUMBERS or name.startswith(RATIO):
                 try:
                     row[name] = _number(name, cell)
                 except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,5 +68,6 @@ def _baseline(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     """A baseline's bytes, from the first row that was compared with it."""
     for row in rows:
         if row.get("bytes") is not None and row.get(name):
-            return format_bytes(round(row["bytes"] / row[name]))
+            need = row["bytes"] / row[name]
+            return format_bytes(round(need)) if math.isfinite(need) else ""
     return ""

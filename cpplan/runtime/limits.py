@@ -24,8 +24,12 @@ MOST_CALLERS = 64
 MOST_SHARED = 3
 # Most steps of a problem in which a number is kept for each step.
 MOST_STEPS = 1 << 28
-# Most rows of a table of results.
+# Most rows, cells and settings of a table of results, and most pairs of a model and a setting: each
+# may be missing.
 MOST_ROWS = 250_000
+MOST_CELLS = 6_000_000
+MOST_SETTINGS = 500
+MOST_PAIRS = 1_000_000
 # Most characters of a manifest, and most dots on one line and in total: parsing time grows with the
 # square of the number of parts of a key, and each part takes a kilobyte.
 MOST_MANIFEST = 1 << 20

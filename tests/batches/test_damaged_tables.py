@@ -104,3 +104,58 @@ def test_missing_counts_of_a_data_frame_are_read(tmp_path: Path) -> None:
     columns = {"model": ["one", "two"], "setting": ["given"] * 2, "bytes": [1.0, math.nan]}
     parquet.write_table(pyarrow.table(columns), path)
     assert [row["bytes"] for row in read_rows(path)] == [1.0, None]
+
+
+def of_rows(path: Path, rows: int, **columns: object) -> Path:
+    """A table of results with so many rows, each column one value."""
+    cells = {"model": "one", "setting": "given", "bytes": 1} | columns
+    held = {
+        name: cell if isinstance(cell, pyarrow.Array) else pyarrow.repeat(cell, rows)
+        for name, cell in cells.items()
+    }
+    parquet.write_table(pyarrow.table(held), path, compression="zstd")
+    return path
+
+
+def test_few_bytes_of_many_cells_are_refused(tmp_path: Path) -> None:
+    ratios = {f"ratio_{k}": 1.5 for k in range(97)}
+    path = of_rows(tmp_path / "r.parquet", 80_000, **ratios)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(InputError, match=r"r\.parquet: expected at most 6000000 cells"):
+        read_rows(path)
+
+
+def test_columns_that_no_table_has_are_not_read(tmp_path: Path) -> None:
+    numbers = pyarrow.repeat(1, 1_000_000)
+    one = pyarrow.LargeListArray.from_arrays(pyarrow.array([0, 1_000_000]), numbers)
+    path = of_rows(tmp_path / "r.parquet", 1, notes=one)
+    assert read_rows(path) == [{"model": "one", "setting": "given", "bytes": 1}]
+    with pytest.raises(InputError, match=r"column 'bytes' is of large_list.*, not of"):
+        read_rows(of_rows(path, 1, bytes=one))
+
+
+def test_long_text_in_many_rows_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "MOST_UNPACKED", 1 << 20)
+    long = pyarrow.DictionaryArray.from_arrays([0] * 1_000, ["m" * 2_000])
+    path = of_rows(tmp_path / "r.parquet", 1_000, model=long)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(InputError, match="unpacks to more than 1 MiB"):
+        read_rows(path)
+    monkeypatch.setattr(limits, "MOST_UNPACKED", 2 << 20)
+    assert len(read_rows(path)) == 1_000
+
+
+def test_too_many_settings_or_pairs_are_refused(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "r.parquet"
+    names = pyarrow.array([str(k) for k in range(2_100)])
+    assert main(["summary", str(of_rows(path, 2_100, setting=names))]) == 2
+    assert "2100 settings: expected at most 500" in capsys.readouterr().err
+    few = pyarrow.array([str(k % 500) for k in range(2_100)])
+    assert main(["summary", str(of_rows(path, 2_100, model=names, setting=few))]) == 2
+    assert "expected at most 1000000 pairs" in capsys.readouterr().err
+
+
+def test_baseline_of_a_tiny_ratio_is_left_empty(tmp_path: Path, capsys) -> None:
+    path = of_rows(tmp_path / "r.parquet", 1, bytes=1 << 40, ratio_bump=1e-300)
+    assert main(["summary", str(path), "--models"]) == 0
+    assert "| one   |      | 1.00 TiB |" in capsys.readouterr().out
