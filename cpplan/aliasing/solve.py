@@ -136,6 +136,8 @@ class SharingSearch(LevelIncumbent[Choice]):
     ----------
     late
         True if that deadline passed before all candidates were found.
+    packed_quickly
+        True if heuristics alone have packed it; ``run`` then begins with search.
 
     Raises
     ------
@@ -165,7 +167,8 @@ class SharingSearch(LevelIncumbent[Choice]):
         except TimeUpError:
             facts = _no_facts(unrolled.graph, problem, lives)
         self.candidates, self.rules, bound = facts
-        self.late = bound.name != SHARED
+        self.late, self.packed_quickly = bound.name != SHARED, False
+        self._left_out: set[frozenset[AliasCandidate]] = set()
         self._random = random.Random(seed)
         # Every choice is packed towards this target and limit.
         self.target, self.limit = target, limit
@@ -200,7 +203,11 @@ class SharingSearch(LevelIncumbent[Choice]):
             if self.late:
                 self._watch(self.best, pack_alone, deadline)
                 return
-            self._pack_first(deadline)
+            if self.packed_quickly:
+                # Heuristics have found little else on other choices: search the best one first.
+                self._watch(self.best, partial(_pack_until, budget, 1), deadline)
+            else:
+                self._pack_first(deadline)
             # With many buffers, packing the other choices takes as long as a proof: prove first.
             prove = partial(self._prove, active().first_work, budget)
             fewer = (self._try_fewer, partial(self._pack_again, 1, budget))
@@ -249,15 +256,15 @@ class SharingSearch(LevelIncumbent[Choice]):
 
         Tensors that lie within others are so far from one another, and may leave holes.
         """
-        everything = frozenset(self.candidates)
         placements = frozenset(one for one in self.candidates if not one.in_place)
+        self.packed_quickly = True
         try:
             if self._many and self.candidates:
                 self._offer(self._choose(self.candidates, frozenset(), deadline), deadline)
             else:
                 self._run_heuristics(self.best, deadline)
-            if not self.done and placements and placements != everything:
-                self._offer(self._choose(self.candidates, placements, deadline), deadline)
+            if placements != frozenset(self.candidates):
+                self._leave_out(placements, deadline)
         except TimeUpError:
             return
 
@@ -327,10 +334,19 @@ class SharingSearch(LevelIncumbent[Choice]):
         everything = frozenset(self.candidates)
         in_place = frozenset(candidate for candidate in self.candidates if candidate.in_place)
         for skip in (everything - in_place, in_place):
-            if not self.done and skip and skip != everything:
-                self._offer(self._choose(self.candidates, skip, deadline), deadline)
-        if not (self.done or self._many):
-            self._offer(self._plain, deadline)
+            if skip != everything:
+                self._leave_out(skip, deadline)
+        if self.packed_quickly or not self._many:
+            self._leave_out(everything, deadline)
+
+    def _leave_out(self, skip: frozenset[AliasCandidate], deadline: Deadline) -> None:
+        """Pack the choice of all candidates but some by heuristics, once."""
+        if self.done or not skip or skip in self._left_out:
+            return
+        self._left_out.add(skip)
+        plain = len(skip) == len(self.candidates)
+        choice = self._plain if plain else self._choose(self.candidates, skip, deadline)
+        self._offer(choice, deadline)
 
     def _prove(self, work: float, budget: Budget, deadline: Deadline) -> None:
         """Search candidates and offsets together by CP-SAT, unless there are too many pairs."""

@@ -87,6 +87,7 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
         run.residency,
         run.sharing,
         pack=free.pack,
+        pack_more=free.pack_more,
         order=partial(search_within, free),
         piece_bytes=run.request.piece_bytes,
         report=lambda text: run.record(None, None, text),

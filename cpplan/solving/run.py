@@ -107,6 +107,19 @@ class Run:
             self.deadline.cancel()
         return Packed(source, problem, incumbent=incumbent)
 
+    def pack_more(self, packed: Packed, deadline: Deadline) -> None:
+        """Improve a packing by search, from where heuristics ended."""
+        budget = self.budget.until(deadline)
+        if self.request.algorithm is not None:
+            return
+        try:
+            if packed.sharing is not None:
+                packed.sharing.run(budget)
+            elif packed.incumbent is not None:
+                pack(packed.incumbent, budget, by_heuristics=False)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+
     def place(self, program: Program, offsets: Ints, name: str) -> Packed:
         """Packing from offsets found together with the program, one a buffer of its problem."""
         problem = as_problem(program, self.residency)

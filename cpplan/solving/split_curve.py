@@ -70,7 +70,7 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
         for number in range(1, len(found)):
             if not interrupted():
                 slot = run.deadline.share(1 / (len(found) - number))
-                found[number] = search.packed_again(found[number], slot)
+                search.pack_again(found[number], slot)
         found = [
             split
             for number, split in enumerate(found)

@@ -83,8 +83,8 @@ class SplitSearch:
         The plan without pieces; regions follow one another in its order.
     residency, sharing
         Which tensors of the boundary the arena holds, and which may share bytes.
-    pack
-        Packs a program by a deadline.
+    pack, pack_more
+        Packs a program by a deadline; improves such a packing by search.
     order
         Function of a program that searches for its best order by a deadline.
     piece_bytes
@@ -106,6 +106,7 @@ class SplitSearch:
         sharing: frozenset[RelationKind],
         *,
         pack: Packer,
+        pack_more: Callable[[Packed, Deadline], None],
         order: Orderer,
         piece_bytes: int = 0,
         report: Callable[[str], None] = lambda text: None,
@@ -115,7 +116,7 @@ class SplitSearch:
         self.problem = replace(given, program=with_writers_together(given))
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
-        self._pack, self._order = pack, order
+        self._pack, self._pack_more, self._order = pack, pack_more, order
         self._piece_bytes, self._report = piece_bytes, report
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
@@ -194,7 +195,7 @@ class SplitSearch:
                 return best
             tried.append(split)
             self._keep_promising(tried)
-        return self._best_packed_again(best, tried, deadline) if again else best
+        return self._best_searched(best, tried, deadline) if again else best
 
     def _keep_promising(self, tried: list[Split]) -> None:
         """Keep the most promising plans of all, and the best one within each cost of the grid."""
@@ -214,14 +215,15 @@ class SplitSearch:
         """Lower bound on the value of every packing of a plan's program."""
         return self._value(split) - split.packed.peak + split.packed.bound.value
 
-    def _best_packed_again(self, best: Split, tried: list[Split], deadline: Deadline) -> Split:
-        """The best plan after packing promising plans again, and the best of them last."""
+    def _best_searched(self, best: Split, tried: list[Split], deadline: Deadline) -> Split:
+        """The best plan after packing promising ones again, and the best in the time left."""
         share = tuned(SplittingTuning).again_share
         for split in tried:
             if self._floor(split) < self._value(best):
-                found = self.packed_again(split, deadline.share(share))
-                best = min(best, found, key=self._rank)
-        return self.packed_again(best, deadline)
+                self.pack_again(split, deadline.share(share))
+                best = min(best, split, key=self._rank)
+        self.pack_again(best, deadline)
+        return best
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
         """The plan of least cost whose packing has at most ``limit`` bytes.
@@ -264,7 +266,7 @@ class SplitSearch:
             if best.packed.peak <= limit and not self._piece_bytes:
                 break
         if best is not None and best.packed.peak > limit:
-            best = self.packed_again(best, deadline)
+            self.pack_again(best, deadline)
         return best
 
     def _fitting(self, split: Split, limit: int) -> tuple[bool, int]:
@@ -284,14 +286,10 @@ class SplitSearch:
     def _weigh(self, peak: int, runs: int) -> int:
         return peak + self._piece_bytes * (runs - len(self.problem.ops))
 
-    def packed_again(self, best: Split, deadline: Deadline) -> Split:
-        """The plan, packed once more in the time left if that may make it smaller."""
-        program = best.packed.source
-        if best.packed.peak <= best.packed.bound.value or deadline.expired():
-            return best
-        assert isinstance(program, Program)
-        packed = self._pack(program, deadline)
-        return replace(best, packed=packed) if packed.peak < best.packed.peak else best
+    def pack_again(self, split: Split, deadline: Deadline) -> None:
+        """Improve the packing of a plan by search, in the time left."""
+        if split.packed.peak > split.packed.bound.value and not deadline.expired():
+            self._pack_more(split.packed, deadline)
 
     def _trials(
         self,

@@ -27,6 +27,7 @@ from cpplan.model.graph import Placement
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 Pairs = list[tuple[str, str]]
@@ -440,3 +441,17 @@ def test_packing_quickly_needs_no_more_with_placements_than_without():
             search.pack_quickly(Deadline(1e9, deterministic=True))
             peaks.append(search.best.peak)
         assert peaks[0] <= peaks[1], f"seed {seed}"
+
+
+def test_search_after_packing_quickly_reaches_what_it_does_alone():
+    for seed in seeds(4):
+        program = to_anf(random_sharing_graph(seed, 7))
+        problem = to_problem(program, Residency())
+        peaks = []
+        for quickly in (True, False):
+            search = SharingSearch(program, problem, Residency(), kinds=("in place", "placement"))
+            if quickly:
+                search.pack_quickly(Deadline(1e9, deterministic=True))
+            search.run(Budget(Deadline(2, deterministic=True)))
+            peaks.append(search.best.peak)
+        assert peaks[0] == peaks[1], f"seed {seed}"
