@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch.fx import GraphModule
@@ -15,6 +14,7 @@ from cpplan.io.torch.training.partitioner import partition, plan_joint
 from cpplan.io.torch.training.report import TrainingReport
 from cpplan.io.torch.training.running import Boxed, FirstStep, boxed
 from cpplan.io.torch.training.settings import Settings, read_settings, work_in
+from cpplan.io.torch.workspaces import workspace_of
 
 _log = logging.getLogger("cpplan.torch")
 
@@ -47,8 +47,6 @@ def cpplan(
     from torch._dynamo.backends.common import aot_autograd
 
     settings = read_settings(options)
-    if settings.workspaces is None:
-        settings = replace(settings, workspaces=True)
     compiled = _Compiled(settings)
     backend = aot_autograd(
         fw_compiler=compiled.forward,
@@ -71,12 +69,13 @@ class _Compiled:
 
     def __init__(self, settings: Settings):
         self.settings = settings
+        self.workspaces = None if settings.workspaces is False else workspace_of
         self.step: FirstStep | None = None
 
     def partition(
         self, module: GraphModule, inputs: Any, *, num_fwd_outputs: int, **others: Any
     ) -> tuple[GraphModule, GraphModule]:
-        halves, report = partition(module, num_fwd_outputs, self.settings)
+        halves, report = partition(module, num_fwd_outputs, self.settings, self.workspaces)
         self._begin(report)
         return halves
 
@@ -96,7 +95,7 @@ class _Compiled:
             len(output.args[0]),
             name="inference",
             work=work_in(self.settings),
-            workspaces=bool(self.settings.workspaces),
+            workspaces=self.workspaces,
         )
         report = plan_joint(joint, self.settings)
         self._begin(report)

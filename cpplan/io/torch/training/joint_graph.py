@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -20,11 +20,13 @@ from cpplan.io.torch.training.redrawing import STATE, may_redraw, state_bytes, w
 from cpplan.io.torch.training.work import Work, work_of
 from cpplan.io.torch.translation import Translation, translate
 from cpplan.io.torch.values import flatten, is_dense
-from cpplan.io.torch.workspaces import workspace_of
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 
 _log = logging.getLogger("cpplan.torch")
+
+# Of a node and the values that nodes have, the bytes that it allocates beside its results.
+Workspaces = Callable[[Node, Mapping[Node, Any]], int]
 
 TURN = "turn"
 KEEP = "keep"
@@ -89,7 +91,7 @@ def read_joint(
     *,
     name: str = "step",
     work: Work = work_of,
-    workspaces: bool = False,
+    workspaces: Workspaces | None = None,
 ) -> JointGraph:
     """The graph to plan of a joint graph module; or of an inference graph, which has no tangents.
 
@@ -102,7 +104,8 @@ def read_joint(
     work
         Work of an op; see :mod:`cpplan.io.torch.training.work`.
     workspaces
-        As for :func:`cpplan.io.torch.read_torch`.
+        Bytes that an op allocates beside its results, for CPU and fixed sizes; ``None`` if they do
+        not count.
 
     Raises
     ------
@@ -130,7 +133,9 @@ def read_joint(
         found = translate(traced, name, runs_only=True)
     except InputError as error:
         raise UnsupportedError(str(error)) from error
-    scratch = _workspaces(found, traced.values) if workspaces and fixed and here else {}
+    scratch = dict[str, int]()
+    if workspaces is not None and fixed and here:
+        scratch = _measure(found, traced.values, workspaces)
     return _Preparation(module, found, num_fwd_outputs, work, scratch).run()
 
 
@@ -219,13 +224,15 @@ def _sizes(values: Iterable[Any]) -> list[Any]:
     return sizes
 
 
-def _workspaces(found: Translation, values: Mapping[Node, Any]) -> dict[str, int]:
+def _measure(
+    found: Translation, values: Mapping[Node, Any], workspaces: Workspaces
+) -> dict[str, int]:
     """Bytes that the kernels of ops allocate beside their results, where they run on zeros."""
     known, unknown = dict[str, int](), list[str]()
 
     def measure(name: str, node: Node) -> None:
         try:
-            known[name] = workspace_of(node, values)
+            known[name] = workspaces(node, values)
         except InputError as error:
             unknown.append(str(error))
 

@@ -10,10 +10,18 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
 from cpplan.io.torch.training.halves import split_halves
-from cpplan.io.torch.training.joint_graph import JointGraph, UnsupportedError, read_joint
+from cpplan.io.torch.training.inductor import NAME as INDUCTOR
+from cpplan.io.torch.training.inductor import keep_saved_inputs, workspace_by_inductor
+from cpplan.io.torch.training.joint_graph import (
+    JointGraph,
+    UnsupportedError,
+    Workspaces,
+    read_joint,
+)
 from cpplan.io.torch.training.planning import plan_schedule
 from cpplan.io.torch.training.report import TrainingReport, make_report
 from cpplan.io.torch.training.settings import Settings, work_in
+from cpplan.io.torch.workspaces import workspace_of
 from cpplan.model.version import __version__
 
 _log = logging.getLogger("cpplan.torch")
@@ -40,9 +48,15 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         joint_inputs: Sequence[object],
         *,
         num_fwd_outputs: int,
+        compiler: str | None = None,
         **others: Any,
     ) -> tuple[GraphModule, GraphModule]:
         """Forward and backward graph module of a joint graph module.
+
+        Parameters
+        ----------
+        compiler
+            ``"inductor"`` if that compiles both.
 
         Raises
         ------
@@ -51,8 +65,13 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         InfeasibleError
             If no schedule within the limits is found.
         """
+        by_inductor = compiler == INDUCTOR
+        counts = by_inductor if self.settings.workspaces is None else self.settings.workspaces
+        workspaces = workspace_by_inductor if by_inductor else workspace_of
         try:
-            halves, report = partition(gm, num_fwd_outputs, self.settings)
+            halves, report = partition(
+                gm, num_fwd_outputs, self.settings, workspaces if counts else None
+            )
         except UnsupportedError as error:
             if self.settings.fallback != "eager":
                 raise
@@ -64,6 +83,8 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
             )
             return found
         _log.info("%s", report)
+        if by_inductor:
+            keep_saved_inputs(halves[0])
         return halves
 
     def uuid(self) -> str | None:
@@ -74,16 +95,11 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
 
 
 def partition(
-    module: GraphModule, num_fwd_outputs: int, settings: Settings
+    module: GraphModule, num_fwd_outputs: int, settings: Settings, workspaces: Workspaces | None
 ) -> tuple[tuple[GraphModule, GraphModule], TrainingReport]:
     """Forward and backward graph module of a plan, and its report."""
     module.graph.eliminate_dead_code()
-    joint = read_joint(
-        module,
-        num_fwd_outputs,
-        work=work_in(settings),
-        workspaces=bool(settings.workspaces),
-    )
+    joint = read_joint(module, num_fwd_outputs, work=work_in(settings), workspaces=workspaces)
     report = plan_joint(joint, settings)
     return split_halves(joint, report.schedule.order), report
 

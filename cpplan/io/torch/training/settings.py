@@ -49,7 +49,8 @@ class Settings:
         or a function ``cost(node, operations, nbytes)``.
     workspaces
         Run every op once for each shape to count what its kernel allocates beside its results
-        (CPU, fixed sizes); ``None``: where the plan's order is the order of execution.
+        (CPU, fixed sizes); ``None``: where the plan's order is the order of execution, and of the
+        kernels that inductor does not write itself.
     measure
         Measure the peak of the first step (CPU) with the allocator's own events.
     on_infeasible

@@ -27,8 +27,13 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: E402
 
 from cpplan.io.torch import last_report, partitioner  # noqa: E402
 from cpplan.io.torch.training.halves import split_halves  # noqa: E402
+from cpplan.io.torch.training.inductor import (  # noqa: E402
+    keep_saved_inputs,
+    workspace_by_inductor,
+)
 from cpplan.io.torch.training.joint_graph import read_joint  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
+from cpplan.io.torch.workspaces import workspace_of  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
 from tests.benchmarks.inductor_training import Trained, planned  # noqa: E402
 
@@ -118,6 +123,75 @@ def test_inductor_trains_with_dropout_and_batch_norms_as_by_its_own_partition():
     assert found.losses == pytest.approx(own.losses, rel=1e-5)
     assert found.losses[-1] < 0.9 * found.losses[0]
     assert last_report().schedule.extra_work == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+@pytest.mark.usefixtures("_compiled_anew")
+def test_inductor_saves_weights_of_convolutions_and_no_copies_of_them():
+    module = Convolutions()
+    weights = {each.data_ptr() for each in module.parameters() if each.dim() == 4}
+    saved = []
+    settings = {"cost_limit": 1, "time_limit": 2, "cost": "flops", "deterministic": True}
+    found = partitioner(resident="outside", **settings)
+    step = torch.compile(module, options={"custom_partitioner_fn": found})
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        loss = step(torch.randn(8, 3, 32, 32), torch.randint(0, 5, (8,)))
+    shapes = {each.shape for each in module.parameters() if each.dim() == 4}
+    kept = [each.data_ptr() for each in saved if each.shape in shapes]
+    assert weights.issuperset(kept)
+    assert len(kept) == len(weights)
+    loss.backward()
+
+
+def test_saved_inputs_that_convolutions_read_are_read_as_views():
+    forward = saved_weight_of(nn.Conv2d(3, 8, 3))
+    [output] = forward.graph.find_nodes(op="output")
+    [convolution] = forward.graph.find_nodes(
+        op="call_function", target=torch.ops.aten.convolution.default
+    )
+    keep_saved_inputs(forward)
+    views = forward.graph.find_nodes(op="call_function", target=torch.ops.aten.as_strided.default)
+    assert set(views) == set(convolution.args[:2])
+    assert {view.args[0] for view in views} <= set(output.all_input_nodes)
+
+
+def test_workspaces_by_inductor_are_those_of_kernels_in_channels_last():
+    found = {}
+
+    def partition(joint, inputs, *, num_fwd_outputs, **others):
+        for name, measure in (("kernels", workspace_of), ("inductor", workspace_by_inductor)):
+            read = read_joint(joint, num_fwd_outputs, workspaces=measure)
+            tensor = read.graph.tensor
+            found[name] = {
+                op.kind: sum(tensor[each].nbytes for each in op.workspaces)
+                for op in read.graph.ops
+                if op.workspaces
+            }
+        order = [op.name for op in read.graph.ops]
+        return split_halves(read, order)
+
+    backend = aot_autograd(fw_compiler=lambda g, i: g.forward, partition_fn=partition)
+    # A weight of many more bytes than the images.
+    torch.compile(nn.Conv2d(128, 128, 3, bias=False), backend=backend)(torch.randn(16, 128, 6, 6))
+    kind = "aten.convolution_backward.default"
+    # There the kernel puts the weight, and its gradient, into two layouts more.
+    assert found["inductor"][kind] > found["kernels"][kind]
+    assert set(found["inductor"]) == {kind, "aten.convolution.default"}
+
+
+def saved_weight_of(module):
+    """The forward graph of a module, which saves weight and input."""
+    halves = []
+
+    def partition(joint, inputs, *, num_fwd_outputs, **others):
+        read = read_joint(joint, num_fwd_outputs)
+        halves.extend(split_halves(read, [op.name for op in read.graph.ops]))
+        return tuple(halves)
+
+    backend = aot_autograd(fw_compiler=lambda g, i: g.forward, partition_fn=partition)
+    torch.compile(module, backend=backend)(torch.randn(2, 3, 8, 8))
+    return halves[0]
 
 
 def test_partition_of_aot_autograd_saves_less_within_a_lower_limit():
