@@ -101,7 +101,7 @@ class SolvingTuning:
     spill_unsplit_share: float = 0.2
     spill_split_share: float = 0.4
     spill_pieces_share: float = 0.5
-    spill_pieces_checked: float = 11.0
+    spill_pieces_checked: float = 9.0
 
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.

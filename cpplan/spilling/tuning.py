@@ -68,6 +68,8 @@ class SpillingTuning:
         Time reserved for making and checking the plan, as a multiple of its first layout's time.
     cp_sat_gaps
         Most gaps for which the linear relaxation and CP-SAT are begun.
+    full_steps
+        Most steps with a price of room, in the bound that needs no linear program.
     slow_share
         Share of the time left for packing the slow pool.
     longest_again
@@ -103,6 +105,7 @@ class SpillingTuning:
     hiding_share: float = 0.15
     checked: float = 4.0
     cp_sat_gaps: int = 100_000
+    full_steps: int = 400
     slow_share: float = 0.2
     longest_again: int = 12
 

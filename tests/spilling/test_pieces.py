@@ -105,6 +105,7 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
     assert whole.moved_bytes is not None
     assert cut.moved_bytes is not None
     assert cut.moved_bytes < 0.01 * whole.moved_bytes
+    assert cut.moved_bytes_bound > 0.5 * cut.moved_bytes
     for plan in (whole, cut):
         cpplan.simulate(graph, plan)
 

@@ -27,6 +27,7 @@ from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
 from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
 from cpplan.spilling.every_order import bound_of_every_order
+from cpplan.spilling.full_steps import prices_of_full_steps
 from cpplan.spilling.heuristics.eviction import drop_cost
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.loops import ADDRESSES
@@ -120,6 +121,8 @@ class SpillSearch:
 
     def _search(self, budget: Budget) -> None:
         problem, tuning = self.problem, active()
+        quick = prices_of_full_steps(problem, budget.deadline)
+        self._bound_by(quick, budget.deadline)
         rules = sorted(self._by_rules(problem, budget), key=lambda choice: choice.paid)
         best = rules[0]
         self._place_by_address(rules, budget)
@@ -135,6 +138,7 @@ class SpillSearch:
         if not prices:
             turn = budget.share(tuning.every_order_share).deadline
             self.raise_bound(self.every_order or self.bound_every_order(turn))
+            prices = quick
         if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
         if not self._place(best, budget.share(tuning.first_share), quick=True):
@@ -198,10 +202,15 @@ class SpillSearch:
         prices = relaxed_prices(model, _ENDLESS if share.endless else share.remaining())
         if prices is None:
             return {}
-        start = budget.deadline.elapsed()
-        self.raise_bound(bound_by_prices(self.problem, prices))
-        self.prices_seconds = budget.deadline.elapsed() - start
+        self._bound_by(prices, budget.deadline)
         return prices
+
+    def _bound_by(self, prices: dict[int, float], deadline: Deadline) -> None:
+        """Take the bound that prices of room prove, if it is higher than the one known."""
+        if prices:
+            start = deadline.elapsed()
+            self.raise_bound(bound_by_prices(self.problem, prices))
+            self.prices_seconds = deadline.elapsed() - start
 
     def bound_every_order(self, deadline: Deadline) -> MovedBound:
         """The bound that holds for every order; it is weaker if the deadline passes."""
