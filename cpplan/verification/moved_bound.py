@@ -12,8 +12,8 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.plan import Plan
-from cpplan.program.anf import Program
-from cpplan.verification.access_trace import lifespans, replay
+from cpplan.verification.access_trace import lifespans
+from cpplan.verification.moves import Still
 from cpplan.verification.runs import Retention, Run
 
 
@@ -36,7 +36,7 @@ class _Kept:
     near: list[bool] = field(default_factory=list)
 
 
-def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPrices) -> int:
+def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices) -> int:
     """Bytes that every plan at the program's order moves, proved from prices of room.
 
     Every storage takes the cheapest way through its accesses by itself: it pays for the bytes that
@@ -52,11 +52,11 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
     >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools)
     >>> graph = Graph("g", (), ())
-    >>> moved_bytes_floor(graph, Program(graph, ()), plan, RoomPrices(0, ()))
+    >>> from cpplan.verification.moves import check_moves
+    >>> moved_bytes_floor(graph, check_moves(graph, plan), plan, RoomPrices(0, ()))
     0
     """
-    accesses, runs = replay(program, plan.residency)
-    spans = lifespans(accesses)
+    runs, spans = bare.runs, lifespans(bare.accesses)
     pool = plan.pools[0]
     grids = [math.lcm(retention.alignment, pool.alignment) for retention in spans]
     grid = math.gcd(*grids) if grids else 1
@@ -84,7 +84,7 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     return max(0, -(-total // (unit * grain)) * grain)
 
 
-def forced_moves_floor(graph: Graph, program: Program, plan: Plan, at: ForcedAt) -> int:
+def forced_moves_floor(graph: Graph, bare: Still, plan: Plan, at: ForcedAt) -> int:
     """Bytes that every plan moves in every order, because of an op that leaves little room.
 
     Two kinds of tensors compete for the fast pool at the op: its operands, and the tensors live
@@ -103,15 +103,14 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan, at: ForcedAt)
     >>> import numpy as np
     >>> from cpplan.model.graph import Op
     >>> from cpplan.model.pool import Pool
-    >>> from cpplan.program.anf import to_anf
     >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
-    >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools)
+    >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools, order=("f",))
     >>> graph = Graph("g", (), (Op("f", ""),))
-    >>> forced_moves_floor(graph, to_anf(graph), plan, ForcedAt("f"))
+    >>> from cpplan.verification.moves import check_moves
+    >>> forced_moves_floor(graph, check_moves(graph, plan), plan, ForcedAt("f"))
     0
     """
-    accesses, runs = replay(program, plan.residency)
-    spans = lifespans(accesses)
+    runs, spans = bare.runs, lifespans(bare.accesses)
     pool = plan.pools[0]
     grids = [math.lcm(retention.alignment, pool.alignment) for retention in spans]
     grid = math.gcd(*grids) if grids else 1
@@ -199,7 +198,7 @@ def _overwritable(run: Run, storages: Mapping[str, _Kept], plan: Plan, graph: Gr
 def _storages(
     graph: Graph,
     plan: Plan,
-    runs: list[Run],
+    runs: Sequence[Run],
     spans: Mapping[Retention, tuple[int, int]],
     grid: int,
 ) -> tuple[dict[str, _Kept], list[tuple[int, int, int]]]:
@@ -294,7 +293,7 @@ def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], plan: Plan)
 
 
 def _refunds(
-    runs: list[Run],
+    runs: Sequence[Run],
     storages: Mapping[str, _Kept],
     price: list[int],
     plan: Plan,
@@ -338,13 +337,18 @@ def _cheapest(
     A state tells the pools that hold its bytes after a step: the fast pool, the slow pool, or both.
     """
     spill, room = storage.spill * unit, storage.room
+    begins_slow = storage.slow_only or (storage.constant and not storage.fast_only)
+    begin = 0 if storage.brought else storage.steps[0]
+    end = len(price) if _lasts(storage) else storage.steps[-1] + 1
+    if not (refund or begins_slow or summed[end] > summed[begin]):
+        return 0  # It stays in the fast pool, where its room costs nothing.
     fast, slow, both = (True, False), (False, True), (True, True)
     if not storage.brought:
         states: dict[tuple[bool, bool] | None, int] = {None: 0}
     else:
         states = {}
         first = storage.steps[0]
-        if not (storage.slow_only or (storage.constant and not storage.fast_only)):
+        if not begins_slow:
             states[fast] = room * summed[first]
         if not storage.fast_only:
             states[slow] = 0

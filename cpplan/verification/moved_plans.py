@@ -22,6 +22,7 @@ from cpplan.verification.claims import Proofs
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
 from cpplan.verification.moved_claims import check_moved_claims, check_time
 from cpplan.verification.moves import (
+    Still,
     check_moves,
     moved_program,
     moving_graph,
@@ -44,8 +45,8 @@ class Moved(NamedTuple):
         The graph whose tensors move: the model, its pieces, or an op for every run.
     moving
         The plan for that graph.
-    program
-        The ops and moves in the plan's order.
+    bare
+        The ops in the plan's order, without moves.
     there
         The program with its moves as ops, and the copies that it accesses.
     still
@@ -58,7 +59,7 @@ class Moved(NamedTuple):
 
     graph: Graph
     moving: Plan
-    program: Program
+    bare: Still
     there: MovedProgram
     still: Plan
     described: Described | None
@@ -96,11 +97,11 @@ def read_moves(
         )
     described = describe_pieces(graph, plan.pieces) if plan.pieces else None
     graph, moving, runs = moving_graph(graph, plan, described)
-    program = check_moves(graph, moving)
-    check_costs(program, replace(moving, base_cost=moving.cost))
+    bare = check_moves(graph, moving)
+    check_costs(bare.program, replace(moving, base_cost=moving.cost))
     there = moved_program(graph, moving)
     _, still = without_moves(graph, replace(moving, base_cost=moving.cost), there)
-    return Moved(graph, moving, program, there, still, described, len(runs) > 0)
+    return Moved(graph, moving, bare, there, still, described, len(runs) > 0)
 
 
 def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Proofs:
@@ -122,21 +123,23 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     >>> check_moved_bounds(graph, plan, read_moves(graph, plan, None)).moved_bound
     'recomputed'
     """
-    graph, moving, program = moved.graph, moved.moving, moved.program
-    check_time(program, moving)
+    graph, moving, bare = moved.graph, moved.moving, moved.bare
+    check_time(bare.program, moving)
     model = source.graph if isinstance(source, Program) else source
 
     def floor(name: str) -> int | float:
         """Bytes moved, or cycles, that a bound of this name proves."""
         least, proof = 0, plan.moved_certificate
         if isinstance(proof, RoomPrices):
-            least = moved_bytes_floor(graph, program, moving, proof)
+            least = moved_bytes_floor(graph, bare, moving, proof)
         elif isinstance(proof, ForcedAt):
-            least = forced_moves_floor(graph, program, moving, proof)
+            least = forced_moves_floor(graph, bare, moving, proof)
         if plan.time_bound is None:
             return least
         once = sum_costs(op.cost for op in model.ops)
-        return least_time(once if name == EVERY_OP_ONCE else program.cost, least, plan.pools[1])
+        return least_time(
+            once if name == EVERY_OP_ONCE else bare.program.cost, least, plan.pools[1]
+        )
 
     return check_moved_claims(moving, floor, again=moved.again)
 

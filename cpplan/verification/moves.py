@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
@@ -14,12 +15,20 @@ from cpplan.program.anf import Program, to_anf
 from cpplan.program.moved import MovedProgram, program_with_moves
 from cpplan.program.runs_graph import graph_of_runs
 from cpplan.program.timeline import begun_copies
-from cpplan.verification.access_trace import replay
+from cpplan.verification.access_trace import Access, replay
 from cpplan.verification.pieces import Described, describe_pieces
 from cpplan.verification.runs import Run
 
 
-def check_moves(graph: Graph, plan: Plan) -> Program:
+class Still(NamedTuple):
+    """The model's program in a plan's order, without moves, its accesses and its runs."""
+
+    program: Program
+    accesses: Sequence[Access]
+    runs: Sequence[Run]
+
+
+def check_moves(graph: Graph, plan: Plan) -> Still:
     """The model's program in the plan's order, after a check of all moves.
 
     The check reads the model itself, not the program with moves as ops. It checks that every op and
@@ -59,9 +68,9 @@ def check_moves(graph: Graph, plan: Plan) -> Program:
         program = to_anf(graph, ops)
     except InputError as error:
         raise VerificationError(str(error)) from error
-    _, runs = replay(program, plan.residency)
+    accesses, runs = replay(program, plan.residency)
     _Walk(graph, plan, runs, copies).walk()
-    return program
+    return Still(program, accesses, runs)
 
 
 class _Walk:

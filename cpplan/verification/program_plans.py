@@ -104,7 +104,8 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     if is_peak(needed, plan.objective):
         floors = cited_floors(program, plan, accesses, runs, graph)
         return Needs(needed, unions, floors=floors, least_cost=cost, accesses=accesses)
-    if not plan.sharing:
+    claims = bool(plan.objective_bound) or plan.lower_bound is not None
+    if not (plan.sharing and claims):
         return Needs(needed, unions, least_cost=cost, accesses=accesses)
     apart = never_shared(needed, plan.sharing, accesses, runs)
     floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
