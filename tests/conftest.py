@@ -43,7 +43,7 @@ def tiny(tmp_path: Path) -> str:
 
 @pytest.fixture
 def tune() -> Iterator[Callable[..., None]]:
-    """Overrides fields of a room for the rest of a test: ``tune(PackingTuning, uncompiled_seconds=0.0)``."""
+    """Overrides fields of a room for a test: ``tune(PackingTuning, uncompiled_seconds=0.0)``."""
     with ExitStack() as stack:
 
         def override(room: type, **values: Any) -> None:

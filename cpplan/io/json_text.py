@@ -54,12 +54,12 @@ def _field(value: Any) -> str:
     return json.dumps(value, indent=1).replace("\n", "\n ")
 
 
-def _objects(rows: Sequence[Mapping[str, Any]]) -> str | None:
+def _objects(rows: Sequence[dict[str, Any]]) -> str | None:
     """Text of objects with the same keys and no lists or objects; ``None`` if they are not such."""
     keys = tuple(rows[0])
     if not keys or set(map(tuple, rows)) != {keys} or set(map(type, keys)) != {str}:
         return None
-    flat = list(chain.from_iterable(map(dict.values, rows)))
+    flat: list[Any] = list(chain.from_iterable(map(dict[str, Any].values, rows)))
     if not set(map(type, flat)) <= _SCALARS:
         return None
     fields = (f"   {json.dumps(key).replace('%', '%%')}: %s" for key in keys)
