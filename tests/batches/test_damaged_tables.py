@@ -107,7 +107,7 @@ def test_missing_counts_of_a_data_frame_are_read(tmp_path: Path) -> None:
 
 
 def of_rows(path: Path, rows: int, **columns: object) -> Path:
-    """A table of results with so many rows, each column one value."""
+    """A table of results with a given number of rows, one value a column."""
     cells = {"model": "one", "setting": "given", "bytes": 1} | columns
     held = {
         name: cell if isinstance(cell, pyarrow.Array) else pyarrow.repeat(cell, rows)
