@@ -26,6 +26,7 @@ from cpplan.cli.warm_up_command import warm_up
 from cpplan.model.errors import CpplanError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.version import __version__
+from cpplan.runtime.collection import collect_rarely
 from cpplan.runtime.streams import write_to
 
 
@@ -47,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code. Errors are one line on stderr."""
     # A process that runs one command has done no other work: time limits count from its start.
     begun = time.monotonic() - (time.process_time() if arguments is None else 0.0)
+    if arguments is None:
+        collect_rarely()
     try:
         code = cli.main(arguments, prog_name="cpplan", standalone_mode=False, obj=begun)
     except CpplanError as error:

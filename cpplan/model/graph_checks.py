@@ -106,6 +106,8 @@ def _placements_match(graph: Graph) -> bool:
     """
     columns = graph.columns
     op, part, whole, begin = columns.placements
+    if not len(op):
+        return True
     end = begin + columns.size[part]
     if (end > columns.size[whole]).any():
         return False

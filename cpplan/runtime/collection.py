@@ -6,6 +6,14 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# New objects between two runs of the collector: a search makes few cycles, a model many objects.
+_MANY_OBJECTS = 50_000
+
+
+def collect_rarely() -> None:
+    """Let the garbage collector run after many new objects only, in a process of one command."""
+    gc.set_threshold(_MANY_OBJECTS, *gc.get_threshold()[1:])
+
 
 @contextmanager
 def without_collection() -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import stat
@@ -251,3 +252,16 @@ def test_without_a_plan_nothing_but_its_json_is_written(tmp_path, capsys):
         assert "does not fit" in capsys.readouterr().err
         assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
         assert Plan.load(tmp_path / "plan.json").status == "infeasible"
+
+
+def test_the_collector_runs_rarely_in_a_process_of_one_command_only(tiny, monkeypatch):
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 10)
+        assert main(["plan", tiny, "-q"]) == 0
+        assert gc.get_threshold() == (700, 10, 10)
+        monkeypatch.setattr("sys.argv", ["cpplan", "plan", tiny, "-q"])
+        assert main() == 0
+        assert gc.get_threshold()[0] > 700
+    finally:
+        gc.set_threshold(*before)
