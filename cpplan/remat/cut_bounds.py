@@ -1,8 +1,8 @@
 """Lower bounds on the cost of every schedule, from the storages retained at first runs of units.
 
 The model is ``formulations.retained_at_cuts``; a *cut* is the first run of a unit. First every unit
-is tried as the only cut, the most promising first; then the best one, and two, four, … units of a
-path through the best, are cuts together: first by linear relaxation, then in integers by CP-SAT.
+is tried as the only cut, the most promising first. Then the cuts are the best unit, and two, four,
+… units of the path of most weight: first by linear relaxation, then in integers by CP-SAT.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class CutBound:
     cuts
         The units whose first runs are the cuts of the proof, in order.
     infeasible
-        True if it is proved that no schedule is within the limit; ``cost`` is then the bound proved
-        before. If false, there may still be none.
+        True if it is proved that no schedule is within the limit; ``cost`` is then an earlier
+        bound. If false, there may still be no schedule.
     extra
-        The bound, exactly, beside the cost of every unit once.
+        The bound less the cost of every unit once, exactly.
     certificate
         Duals that prove the bound, or that no schedule is within the limit; ``None`` unless the
         proof is linear.
@@ -78,18 +78,18 @@ def cut_bound(
 ) -> CutBound:
     """A lower bound on the cost of every schedule within a limit, with any number of repetitions.
 
-    Linear bounds are computed again from their duals, in integers, so that rounding errors cannot
-    make them false; for integer programs, CP-SAT's bound is taken.
+    Linear bounds are computed again from their duals in integers, so that rounding errors cannot
+    make them wrong. For integer programs, CP-SAT's bound is used.
 
     Parameters
     ----------
     problem
         A problem whose precedences have no cycle.
     limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     budget
-        When its deadline passes, the best so far is returned; that every unit runs once, if
-        nothing better.
+        When its deadline passes, the best bound so far is returned: at least the cost of every unit
+        once.
     order
         All units in the order of their first runs, if only such schedules count.
     target
@@ -135,7 +135,7 @@ class _Search:
         self._proof: tuple[CutModel, Relaxed] | None = None
 
     def run(self) -> None:
-        """Single cuts, numbers of them that double, and the same in integers."""
+        """Try single cuts, then sets of cuts that double in size, then the same in integers."""
         if len(self.problem) > active().cut_units or self.budget.deadline.expired():
             return
         from formulations.retained_at_cuts import precedence
@@ -159,7 +159,7 @@ class _Search:
             self._solve(cuts, self.budget.share(1 / (len(chosen) - place)))
 
     def _each_alone(self, deadline: Deadline) -> dict[int, float]:
-        """Weight of every unit: extra cost it proves as the only cut, and a little for bytes."""
+        """Weight of every unit: the extra cost proved with this cut, plus a little for bytes."""
         needs = self._retained_bytes()
         most = float(needs.max(initial=0)) or 1.0
         found: dict[int, float] = {}
@@ -244,7 +244,7 @@ class _Search:
         )
 
     def _proved(self, model: CutModel, bound: int, name: str) -> bool:
-        """Keep a bound of some rows if it is better than the best, and say whether it is."""
+        """Keep a bound of a model if it is better than the best; returns true if it is."""
         cost = model.cost_of(bound)
         better = cost > self.best.cost
         if better:
@@ -298,13 +298,13 @@ def _duals(model: CutModel, relaxed: Relaxed, *, given: bool) -> CutDuals:
 
 
 def _heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
-    """The ``count`` heaviest units of a path, or all, in its order."""
+    """The ``count`` heaviest units of a path, in its order; all if there are fewer."""
     by_weight = sorted(range(len(path)), key=lambda place: -weight.get(path[place], 0.0))
     return tuple(path[place] for place in sorted(by_weight[:count]))
 
 
 def _spread(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
-    """At most ``count`` units of a path: the heaviest of each part, of parts of equal weight."""
+    """The heaviest unit of each of ``count`` parts of a path; all parts have equal weight."""
     if count >= len(path):
         return tuple(path)
     heavy = np.array([weight.get(unit, 0.0) for unit in path])

@@ -1,4 +1,4 @@
-"""The smallest uses of the searches that reach every compiled loop, with their real types."""
+"""Small runs of every search, which compile its loops for the types used in planning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def use_packed_schedules() -> None:
 
 
 def _recomputable() -> RematProblem:
-    """Four ops; within twelve bytes, the first had better run twice."""
+    """Problem of four ops; within twelve bytes, the first op must run twice."""
     tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
     ops = (
         Op("f", outputs=("a",)),

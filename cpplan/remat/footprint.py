@@ -36,13 +36,13 @@ def least_footprint(problem: RematProblem) -> Footprint:
     * the storages that it reads and writes, its workspaces, and the bytes that its bodies hold at
       once;
     * all storages that are live throughout;
-    * every storage that cannot be computed twice (it is there from the start, or written only by
-      ops that may run once, by ``Op.recomputable`` and ``Op.sequence``), must exist by then (it is
-      there from the start, or the unit waits for one that accesses it) and is needed later (it is
-      kept, or a unit that accesses it waits for this unit).
+    * every storage for which three conditions hold. It cannot be computed twice: it is there from
+      the start, or written only by ops that may run once (``Op.recomputable``, ``Op.sequence``). It
+      exists by then: it is there from the start, or the unit waits for a unit that accesses it. It
+      is needed later: it is kept, or a unit that accesses it waits for this unit.
 
-    At the end, all storages that are kept are live. ``cpplan.verification.footprint`` proves the
-    same again. O((units + storages) × units / 64) words.
+    At the end, all kept storages are live. ``cpplan.verification.footprint`` proves this bound
+    again. O((units + storages) × units / 64) words.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def least_footprint(problem: RematProblem) -> Footprint:
     """
     ordering = problem.ordering
     again = np.zeros(len(ordering.size), bool)
-    # Whether the search would let it run again or not: any program may.
+    # Any program may repeat these ops, even if the search does not.
     again[list(problem.begun_again)] = True
     extra = ordering.extra.copy()
     for unit, storages in enumerate(ordering.accesses):
@@ -82,13 +82,13 @@ def least_footprint(problem: RematProblem) -> Footprint:
 
 
 def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]) -> Footprint:
-    """The least bytes that some unit needs, whichever of these alias candidates are used.
+    """The least bytes that some unit needs, for any choice of these alias candidates.
 
-    They are the bytes of the storages that it accesses, those that its bodies hold at once, and
-    those live throughout that no unit accesses. A storage that the unit may write in place does not
-    count there. Of the storages that are copied to or from one another anywhere, only the largest
-    counts: all others may lie within it. ``cpplan.verification.footprint`` proves the same again.
-    O(accesses + candidates).
+    During a unit, these bytes are live: the storages that it accesses, the bytes that its bodies
+    hold at once, and the storages that are live throughout and accessed by no unit. A storage that
+    the unit may write in place does not count. Among storages of placement candidates, only the
+    largest counts, since all others may lie within it. ``cpplan.verification.footprint`` proves
+    this bound again. O(accesses + candidates).
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The schedules known of one problem, and the bounds proved of all its schedules.
+"""Known schedules of one problem, and proved bounds on all its schedules.
 
-A schedule found for one limit may be the answer to another, or a start for it. So all searches
-write to one record, whichever limit on bytes or cost they search within.
+A schedule found for one limit may solve the problem for another limit, or be a start for it. So all
+searches write to one record, for all limits on bytes and on cost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CostBound(NamedTuple):
 
 
 class KnownSchedules:
-    """The schedules known of one problem, and the bounds proved of all its schedules.
+    """Known schedules of one problem, and proved bounds on all its schedules.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class KnownSchedules:
     candidates
         Alias candidates, if storages may share bytes. Bounds on live bytes then do not hold.
     report
-        Called with every schedule that is new.
+        Called with every new schedule.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class KnownSchedules:
     base
         Cost of running every unit once.
     exact
-        True if no bytes are shared, so that a packing needs at least the bytes that are live.
+        True if there are no aliases, so that a packing needs at least the live bytes.
     least, least_by, least_certificate
         Bytes that every schedule needs, the name of the proof, and its certificate if it has one.
     """
@@ -100,7 +100,7 @@ class KnownSchedules:
 
     @property
     def once(self) -> RematOutcome:
-        """Outcome of least peak among those that cost no more than running every unit once."""
+        """The schedule of least peak that costs no more than running every unit once."""
         return min((o for o in self.outcomes if o.cost <= self.base), key=lambda o: o.peak)
 
     def best(self, limit: int) -> RematOutcome:
@@ -110,7 +110,7 @@ class KnownSchedules:
         return found._replace(bound=bound.cost, bound_by=bound.name)
 
     def smallest(self, most: float) -> RematOutcome:
-        """Outcome of least peak among those that cost at most ``most``."""
+        """The schedule of least peak that costs at most ``most``."""
         return min((o for o in self.outcomes if o.cost <= most), key=lambda o: (o.peak, o.cost))
 
     def affords(self, most: float, *, free: bool = True) -> bool:
@@ -135,7 +135,7 @@ class KnownSchedules:
         return max(proofs, key=lambda proof: proof.cost, default=CostBound(self.base, RUNS_ONCE))
 
     def is_bounded(self, limit: int) -> bool:
-        """True if a bound was proved for just this limit."""
+        """True if a bound was proved for exactly this limit."""
         return limit in self._bounds
 
     def prove_bytes(self, least: Footprint, name: str, certificate: CutDuals | None = None) -> None:
@@ -151,7 +151,7 @@ class KnownSchedules:
             self._bounds[limit] = CostBound(bound, name, certificate)
 
     def cost_with(self, extra: Fraction) -> int | float:
-        """Cost of every op once and some extra cost, rounded as costs of schedules are."""
+        """Cost of every op once plus an extra cost, rounded like the costs of schedules."""
         costs = [op.cost for op in self.problem.graph.ops]
         exact = sum(map(Fraction, costs), extra)
         return float(exact) if any(isinstance(c, float) for c in costs) else math.ceil(exact)

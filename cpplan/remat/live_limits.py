@@ -1,4 +1,4 @@
-"""Limits on live bytes to search for schedules within, one after another."""
+"""Sequences of limits on live bytes for the search for schedules."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from cpplan.remat.tuning import active
 
 @dataclass(slots=True)
 class Halving:
-    """Limits halfway between what no schedule may have and what one has.
+    """Limits halfway between a lower bound and the live bytes of a known schedule.
 
-    Whoever iterates says by :meth:`missed` that a limit was not kept, and sets :attr:`high` where
-    it was.
+    The caller calls :meth:`missed` if no schedule was found within a limit, else sets :attr:`high`.
 
     Attributes
     ----------
     low
-        The smallest limit that may be kept.
+        The smallest limit that a schedule may keep.
     high
         Live bytes of a known schedule.
     left
-        The most limits still to be tried, this one included.
+        Number of limits still to be tried, including the current one.
 
     Examples
     --------
@@ -49,16 +48,16 @@ class Halving:
             self.left -= 1
 
     def missed(self, limit: int) -> None:
-        """Take it that no schedule with so few live bytes will be found."""
+        """Raise :attr:`low` above a limit for which no schedule was found."""
         self.low = limit + 1
 
 
 class MovingLimit:
-    """A limit on live bytes that moves until packings just fit another limit.
+    """A limit on live bytes that moves until packings just fit the limit on the arena.
 
-    A packing may need more bytes than are live, for holes, or fewer, where bytes are shared. So the
-    limit on live bytes goes down by the bytes that a packing had too many, up by those it had left,
-    and then between limits that packed and limits that did not.
+    A packing may need more bytes than are live, because of holes, or fewer, because of aliases. So
+    the limit on live bytes falls by the bytes that a packing exceeded its limit, or rises by the
+    bytes it left free. Then it moves between limits that packed and limits that did not.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ class MovingLimit:
     least
         Lower bound on the live bytes of every schedule.
     sharing
-        True if a packing may have fewer bytes than are live, as bytes are shared.
+        True if a packing may need fewer bytes than are live, because of aliases.
 
     Attributes
     ----------
@@ -88,7 +87,7 @@ class MovingLimit:
     def __init__(self, limit: int, least: int, *, sharing: bool):
         self.live = limit
         self._limit, self._least, self._sharing = limit, least, sharing
-        # The largest limit on live bytes under which a packing fitted, the smallest where not.
+        # The largest limit on live bytes with a packing that fits, and the smallest without.
         self._fits: int | None = None
         self._fails: int | None = None
 

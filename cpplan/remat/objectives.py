@@ -22,7 +22,7 @@ class Trial(NamedTuple):
     packed: Packed
 
     def over(self, limit: int) -> int:
-        """Bytes beyond a limit; of several pools, a few percent if they do not hold it."""
+        """Bytes beyond a limit; with several pools, a few percent of it if nothing fits."""
         if self.packed.pooled is None:
             return self.packed.peak - limit
         return (
@@ -39,10 +39,10 @@ class Objective(Protocol):
         """Values that rank packed schedules, compared as tuples."""
 
     def settled(self, best: Trial, /) -> bool:
-        """True if no packed schedule can be better, or none can reach the bounds."""
+        """True if no packed schedule can be better, or none can fit."""
 
-    def dearest(self, best: Trial | None, /) -> float:
-        """The most that a schedule may cost to be of use."""
+    def most_cost(self, best: Trial | None, /) -> float:
+        """The largest cost of a schedule that may still be an improvement."""
 
     def promises(self, outcome: RematOutcome, best: Trial | None, /) -> bool:
         """True if a packing of the schedule may be better than the best one."""
@@ -50,7 +50,7 @@ class Objective(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeastCost:
-    """The least cost within a limit on the bytes of all pools: bytes beyond it, then the cost."""
+    """The least cost within a limit on the bytes of all pools; bytes beyond it come first."""
 
     limit: int
     known: KnownSchedules
@@ -60,7 +60,7 @@ class LeastCost:
         return max(0, trial.over(self.limit)), trial.outcome.cost
 
     def fits(self, trial: Trial | None) -> bool:
-        """True if there is a packed schedule, within the limit."""
+        """True if there is a packed schedule and it is within the limit."""
         return trial is not None and trial.over(self.limit) <= 0
 
     def settled(self, best: Trial) -> bool:
@@ -69,13 +69,13 @@ class LeastCost:
         proved = self.fits(best) and best.outcome.cost <= least
         return proved or self.known.none_within(self.limit)
 
-    def dearest(self, best: Trial | None) -> float:
-        """Cost of the best that fits."""
+    def most_cost(self, best: Trial | None) -> float:
+        """Cost of the best packed schedule within the limit, else infinity."""
         return best.outcome.cost if best is not None and self.fits(best) else math.inf
 
     def promises(self, outcome: RematOutcome, best: Trial | None) -> bool:
-        """True if it is cheaper than the best that fits."""
-        return outcome.cost < self.dearest(best)
+        """True if the schedule is cheaper than the best packed one within the limit."""
+        return outcome.cost < self.most_cost(best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,15 @@ class LeastBytes:
         """True if the peak of the one pool meets the bound on all schedules."""
         return best.packed.pooled is None and best.packed.peak <= self.known.least.bytes
 
-    def dearest(self, best: Trial | None) -> float:
+    def most_cost(self, best: Trial | None) -> float:
         """The limit on the cost."""
         return self.most
 
     def promises(self, outcome: RematOutcome, best: Trial | None) -> bool:
-        """True unless it has as many live bytes as the best needs, in one pool without sharing."""
+        """True unless it has at least as many live bytes as the best packing needs.
+
+        With several pools or aliases, live bytes are no bound on a packing, so that it is true.
+        """
         if best is None or best.packed.pooled is not None or not self.known.exact:
             return True
         return outcome.peak < best.packed.peak
@@ -110,7 +113,7 @@ class BestTrial:
     Attributes
     ----------
     trial
-        ``None`` until one was packed.
+        The best packed schedule; ``None`` if there is none yet.
     """
 
     def __init__(self, objective: Objective, trial: Trial | None = None):
@@ -124,7 +127,7 @@ class BestTrial:
             self.trial = trial
 
     def tried(self, outcome: RematOutcome) -> bool:
-        """True if the schedule was packed already."""
+        """True if the schedule was already packed."""
         return outcome.schedule in self._tried
 
     def packing_of(self, outcome: RematOutcome) -> Packed | None:

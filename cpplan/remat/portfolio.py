@@ -1,8 +1,8 @@
 """The searches for a schedule within a limit on live bytes, or on the cost, in turns.
 
 First come orders without repetitions: the given order, then a searched one. Then come schedules by
-eviction and checkpoints, local search, windows and, where there are few units, CP-SAT on all of
-them. Meanwhile bounds are proved: on the bytes that every schedule needs, and on the cost of every
+eviction and checkpoints, local search and windows; if there are few units, also CP-SAT on all of
+them. Bounds are proved in between: on the bytes of every schedule, and on the cost of every
 schedule within the limit.
 """
 
@@ -44,7 +44,7 @@ class ScheduleSearch:
     Parameters
     ----------
     known
-        The record that they write to.
+        Record of schedules and bounds that the searches write to.
     joint
         True if the order may change; else first runs keep the given one.
     """
@@ -52,18 +52,18 @@ class ScheduleSearch:
     def __init__(self, known: KnownSchedules, *, joint: bool = True):
         self.known, self.problem, self.joint = known, known.problem, joint
         problem, self.given = known.problem, known.outcomes[0].schedule
-        # What is proved must hold for repetitions too that are not looked for.
+        # Bounds must hold for all repetitions, also those that the searches do not try.
         self._relaxed = relax_repetition(problem)
         self._complete = self._relaxed is problem
         self._chain = as_chain(problem) if known.exact and self._complete else None
         self._orders = [self.given]
-        # A smaller peak than this has not been looked for among orders.
+        # The smallest peak for which orders have been searched.
         self._order_target: float = math.inf if joint else 0
-        # So large a bound was looked for among ways to reach a unit.
+        # The largest bound for which ways to reach a unit have been searched.
         self._reach_target: float = 0
         # Limit -> schedules made for it, the best of each order, the best first.
         self._starts: dict[int, list[RematOutcome]] = {}
-        # Limits for which local search has begun from several starts.
+        # Limits for which local search has begun.
         self._walked: set[int] = set()
         self._descents: dict[float, Descent] = {}
         self._turns = 0
@@ -80,11 +80,11 @@ class ScheduleSearch:
 
     @property
     def descends(self) -> bool:
-        """True if :meth:`below` is of use, which it is not for chains: they are solved exactly."""
+        """True if :meth:`below` may find something; false for chains, which are solved exactly."""
         return self._chain is None
 
     def take_order(self, order: Sequence[int], name: str) -> RematOutcome:
-        """Add an order found elsewhere, so that none of fewer live bytes is searched for."""
+        """Add an order found elsewhere, instead of a search for an order here."""
         outcome = self.known.measure(order, name)
         self.known.add(outcome)
         self._orders.append(outcome.schedule)
@@ -97,7 +97,7 @@ class ScheduleSearch:
         Another call continues the search. A cost of ``target`` is good enough.
         """
         known = self.known
-        with suppress(TimeUpError):  # what was found until then stands
+        with suppress(TimeUpError):  # schedules found until then are kept
             for _ in self._stages(limit, target, budget):
                 best = known.best(limit)
                 proved = best.peak <= limit and best.cost <= max(target, best.bound)
@@ -130,7 +130,7 @@ class ScheduleSearch:
         before = None
         while before is None or before != known.best(limit) or before.peak > limit:
             before = known.best(limit)
-            # Where nothing fits yet there is nothing else to do, and short walks do not get there.
+            # If nothing fits yet, no later stage applies, and only long walks may find something.
             share = tuning.local_share if before.peak <= limit else 1.0
             self._search(limit, target, budget.share(share))
             yield
@@ -146,7 +146,7 @@ class ScheduleSearch:
     def below(self, most: float, budget: Budget) -> RematOutcome:
         """The schedule of least peak found that costs at most ``most``.
 
-        Local search from the best known; another call continues it.
+        Local search starts from the best known schedule; another call continues it.
         """
         known = self.known
         descent = self._descents.get(most)
@@ -172,7 +172,7 @@ class ScheduleSearch:
     def start_below(self, most: float, budget: Budget) -> RematOutcome:
         """The schedule of least peak by eviction and checkpoints that costs at most ``most``.
 
-        Their limits are found by halving between a bound and the best peak that is cheap enough.
+        Their limits are halfway between the bound and the least peak at this cost.
         """
         known = self.known
         self._look_for_reach(None, budget)
@@ -193,20 +193,20 @@ class ScheduleSearch:
     def start(self, limit: int, budget: Budget, target: float = 0) -> RematOutcome:
         """The best schedule by eviction and checkpoints from known orders, made once a limit.
 
-        If those that fit cost more than ``target``, more rules are tried.
+        If all schedules that fit cost more than ``target``, more rules are tried.
         """
         if limit not in self._starts:
             orders = [self.given]
             if self.joint:
                 orders = [*self._orders, *self._more_orders(limit, budget.deadline)]
-            # Where a schedule is known that is a little too long, eviction makes nothing better.
+            # If a known schedule exceeds the limit only a little, eviction finds nothing better.
             near = self._starts and self.known.best(limit).peak <= active().start_near * limit
             made = first_schedules(
                 self.problem,
                 limit,
                 orders,
                 budget.deadline,
-                dearest=target or math.inf,
+                most_cost=target or math.inf,
                 evicting=not near,
             )
             self._starts[limit] = [self.known.measure(*start) for start in made]
@@ -214,11 +214,10 @@ class ScheduleSearch:
         return self._starts[limit][0]
 
     def _more_orders(self, limit: int, deadline: Deadline) -> list[tuple[int, ...]]:
-        """Orders by all rules, the first time; then the order of the best schedule.
+        """Orders by all rules in the first call; later only the order of the best schedule.
 
-        Which of them is best without repetitions says little of what is left to drop: all are
-        starts. The best schedule has the order that was best then, and what the searches made of
-        it.
+        The best order without repetitions need not be the best one with repetitions, so that all
+        are starts. The best schedule later has the order that turned out best.
         """
         if self._starts:
             return [tuple(dict.fromkeys(self.known.best(limit).schedule))]
@@ -230,7 +229,7 @@ class ScheduleSearch:
         return found
 
     def lower(self, limit: int, budget: Budget) -> RematOutcome:
-        """The best known for a limit after dropping values from it: quick if it is near."""
+        """The best schedule for a limit after dropping values from it, which is quick if near."""
         best = self.known.best(limit)
         if best.peak > limit:
             with suppress(TimeUpError):
@@ -239,7 +238,7 @@ class ScheduleSearch:
         return self.known.best(limit)
 
     def search_order(self, limit: int, budget: Budget) -> None:
-        """Search for an order of at most ``limit`` live bytes, unless done before or known."""
+        """Search for an order of at most ``limit`` live bytes, unless one is known or ruled out."""
         once = self.known.once
         if once.peak <= limit or limit >= self._order_target:
             return
@@ -249,7 +248,7 @@ class ScheduleSearch:
             budget.on_one_thread(),
             target=limit,
         )
-        # Where the target was met the search has ended there, and may find more.
+        # A search that met its target ended early, and may find lower peaks later.
         self._order_target = limit if found.peak <= limit else 0
         if found.peak < once.peak:
             self._orders.append(tuple(found.order.tolist()))
@@ -262,7 +261,7 @@ class ScheduleSearch:
             return
         best = known.best(limit)
         relaxed = self._relaxed if self.joint else relax_repetition(self.problem, views=False)
-        # Costs nothing again, but is run once.
+        # Costs that the relaxation leaves out still arise once.
         once = known.base - sum_costs(relaxed.cost)
         proof = cut_bound(
             relaxed,
@@ -282,7 +281,7 @@ class ScheduleSearch:
         """Raise the bound on every schedule's bytes by the reach of its units, up to ``target``."""
         wanted = math.inf if target is None else target
         known = self.known
-        # What was looked for does not depend on the target, but for where it ends.
+        # The target only decides when the search ends.
         if known.exact and known.least.bytes < wanted and self._reach_target < wanted:
             self._reach_target = wanted
             slot = budget.deadline.share(active().reach_share)
@@ -298,12 +297,12 @@ class ScheduleSearch:
             self.known.prove_cost(limit, found.bound, found.bound_by)
 
     def _search(self, limit: int, target: int | float, budget: Budget) -> None:
-        """Search locally from the best schedule, first from those found for another limit.
+        """Search locally from the best schedule and from other starts, in turns.
 
-        Where something fits, the best starts from other orders have their turns the first time: the
-        one that is cheapest at once need not be when it has been improved; and where costs differ
-        much, a turn counts runs instead: repetitions far cheaper than the mean would all look
-        alike.
+        If no schedule fits yet, the first start is a cheaper one found for another limit. Else the
+        first call also begins from the best schedules of other orders, since the cheapest start
+        need not lead to the cheapest result. If costs differ much, one turn counts runs instead of
+        costs: repetitions far cheaper than the mean would otherwise all look alike.
         """
         known = self.known
         best = known.best(limit)
@@ -314,7 +313,7 @@ class ScheduleSearch:
         ]
         turns: list[tuple[RematOutcome | None, bool]] = [(None, False)]
         if best.peak > limit:
-            # Schedules for other limits that are a little too long may be brought below this one.
+            # A schedule for another limit that exceeds this one a little may be lowered.
             turns[:0] = [(begin, False) for begin in sorted(near, key=better(limit))[:1]]
         else:
             others = self._starts.get(limit, [])[1 : active().walks]
@@ -347,7 +346,7 @@ class ScheduleSearch:
         )  # fmt: skip
 
     def _solve_whole(self, limit: int, budget: Budget) -> None:
-        """Run CP-SAT with at most two runs of each unit, and then three."""
+        """Run CP-SAT with at most two runs of each unit, then with three."""
         from cpplan.remat.search.cp_sat_remat import improve_schedule
 
         for copies in (2, 3):

@@ -1,9 +1,8 @@
 """The rematerialization problem: a schedule that runs some ops again, within a memory limit.
 
-A *schedule* lists ops in order of execution, some of them more than once. A reader
-uses the latest copy. Running an op again begins new *retentions* (retention intervals) of the
-storages it writes; a retention ends with the last op that reads it. The retentions determine the
-peak of a schedule.
+A *schedule* lists ops in order of execution, some of them more than once. A reader uses the latest
+copy. Running an op again begins new *retentions* (retention intervals) of the storages it writes; a
+retention ends with the last op that reads it. The retentions determine the peak of a schedule.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from cpplan.program.liveness import outside_storages
 class RematProblem:
     """Ops that may run again, what they read and write, and what they cost.
 
-    They are grouped in *units* (op groups): an op of the graph, followed by the ops that only make
-    views of its result, which run again whenever it does.
+    Ops are grouped in *units*: a unit is an op of the graph, followed by the ops that only make
+    views of its result. These run again whenever the first op does.
 
     Attributes
     ----------
@@ -49,8 +48,8 @@ class RematProblem:
     repeatable
         True for a unit that may run again, shape ``(units,)``.
     overwrites
-        For every unit, the storages it reads that it may write over in place, each by a different
-        result; empty where nothing is done in place.
+        For every unit, the storages it reads and may overwrite in place, each by a different
+        result; empty if no aliases in place are used.
 
     Examples
     --------
@@ -89,7 +88,7 @@ class RematProblem:
 
     @cached_property
     def written_in_parts(self) -> frozenset[int]:
-        """Storages that several units begin, which run only once: each has one retention."""
+        """Storages begun by several units; these units run once, so there is one retention."""
         times = Counter(storage for written in self.writes for storage in written)
         return frozenset(storage for storage, count in times.items() if count > 1)
 
@@ -97,8 +96,8 @@ class RematProblem:
     def begun_again(self) -> frozenset[int]:
         """Storages written, but not read, by some op that the graph allows to run again.
 
-        A program that runs such an op again holds them in several retentions. A schedule of units
-        has only one retention of those that are there from the start or begun by several units.
+        A program that runs such an op again holds these storages in several retentions. A schedule
+        of units has one retention of a storage from the start or begun by several units.
         """
         row = {name: k for k, name in enumerate(self.ordering.storages)}
         root, found = self.graph.root, set[str]()
@@ -111,7 +110,7 @@ class RematProblem:
     def retentions(self, schedule: Sequence[int]) -> list[tuple[int, int, int]]:
         """Retentions as ``(storage, begin, end)``, half-open ranges of positions. O(accesses).
 
-        A retention that is overwritten in place by the last unit to read it ends before that unit.
+        A retention that its last reader overwrites in place ends before that reader.
         """
         ordering, stop = self.ordering, len(schedule)
         began: dict[int, int] = {}
@@ -164,9 +163,9 @@ def remat_problem(
 ) -> RematProblem:
     """The rematerialization problem of a graph. O(ops + tensors).
 
-    A unit may run again if its ops may (``Op.recomputable``, no ``sequence``), and every storage
-    that it writes lies in the arena and is begun and written by it alone. With ``in_place``, it
-    writes over storages that it is the last to read, where its op allows that.
+    A unit may run again if its ops may (``Op.recomputable``, no ``sequence``), and if every storage
+    that it writes lies in the arena and is written by this unit alone. With ``in_place``, a unit
+    overwrites storages that it reads last, if its op allows that.
 
     Raises
     ------
@@ -250,7 +249,7 @@ def _accesses(
         first = graph.ops[ops[0]]
         read_first = {graph.root[n][0] for n in first.inputs}
         began = {row[root] for root in outer - read_first if root in row}
-        # What is there from the start is one retention: whoever writes a view of it finds it there.
+        # A storage from the start has one retention, also if a unit writes a view of it.
         began -= present
         writes.append(tuple(sorted(began)))
         reads.append(tuple(sorted({row[root] for root in inner | outer if root in row} - began)))
@@ -267,7 +266,7 @@ def _overwrites(
     row: dict[str, int],
     in_place: bool,
 ) -> tuple[tuple[int, ...], ...]:
-    """For every unit, the storages that its results may write over: at most one for each result."""
+    """For every unit, the storages that its results may overwrite, at most one for each result."""
     taken: dict[int, dict[str, str]] = {}
     for candidate in find_candidates(graph, residency) if in_place else ():
         if not candidate.in_place:
@@ -283,10 +282,10 @@ def _overwrites(
 
 
 def _leaders(graph: Graph) -> list[int]:
-    """For every op, the first op of its unit: itself, or the op whose result it makes views of.
+    """The first op of the unit of every op.
 
     An op joins the unit of the op that wrote its input if it writes only views of that input, reads
-    nothing else but constants, and waits for no other op.
+    no other tensors but constants, and waits for no other op.
     """
     position = {op.name: k for k, op in enumerate(graph.ops)}
     leader = list(range(len(graph.ops)))

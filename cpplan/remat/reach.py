@@ -1,11 +1,11 @@
 """Lower bounds on the memory needed to reach a unit, however often other units run before it.
 
 The search goes backwards. While a unit runs, all values that it reads are live. One of them was
-begun last; while its writer ran, the others were live already, and so were the values that the
-writer reads. This goes on until only values that are there from the start are left. The unit needs
-the bytes of the way back whose largest step is smallest; if no way stays within a level, no
-schedule does. These are moves of the pebble game (Sethi, "Complete register allocation problems",
-1975), backwards.
+begun last. While its writer ran, the other values were already live, and so were the values that
+the writer reads. This continues until only values from the start remain. Each such sequence of
+writers is a way back, and its bytes are those of its largest step. The unit needs at least the
+bytes of the cheapest way. These are moves of the pebble game (Sethi, "Complete register allocation
+problems", 1975), backwards.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# Sets looked at in a second, about, counted where time is deterministic; and from one look at the
-# deadline to the next.
+# Sets visited in a second, about, for deadlines that count work; sets between two looks at the
+# deadline.
 _RATE, _UNWATCHED = 2e4, 100
 
 
@@ -42,11 +42,11 @@ def reach_bound(
     target
         A bound that is good enough: one above the limit proves that nothing fits.
     states
-        Sets of values looked at; if left out, as many as the tuning says.
+        Most sets of values to visit; by default ``RematTuning.reach_states``.
 
     Examples
     --------
-    Three values of 4 bytes meet in ``y``, and each is made from one of 6:
+    An op reads three values of 4 bytes, each computed from a value of 6 bytes:
 
     >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
@@ -88,8 +88,8 @@ class _Ways:
         self._writer: list[int] = flat.writer.tolist()
         self._reads = [sum(1 << s for s in storages) for storages in problem.reads]
         self._writes = [sum(1 << s for s in storages) for storages in problem.writes]
-        # What several units begin says nothing about when it was begun: it is left out. So does
-        # what is there from the start where an op may write of it again.
+        # Leave out storages whose begin is not known: those begun by several units, and those from
+        # the start that an op may write again.
         unclear = (flat.writer < 0) & ~flat.present
         unclear[list(problem.begun_again & set(np.flatnonzero(flat.present).tolist()))] = True
         self._known = sum(1 << s for s in np.flatnonzero(~unclear).tolist())
@@ -130,7 +130,7 @@ class _Ways:
             if looked >= states or (looked % _UNWATCHED == 0 and deadline.expired()):
                 return None, looked
             steps = self._steps_back(held)
-            # A part of what was to be held is never harder to reach: no other way is needed.
+            # A subset of the set is never harder to reach: no other way needs to be tried.
             easy = [step for step in steps if step[0] <= level and not step[1] & ~held][:1]
             for need, before in easy or steps:
                 if need > level:
@@ -142,7 +142,7 @@ class _Ways:
         return beyond, looked
 
     def _steps_back(self, held: int) -> list[tuple[int, int]]:
-        """For every writer that may have run last: bytes live at its run, the set before it."""
+        """Bytes live during its run, and the set before it, for each possible last writer."""
         found, left = [], held & ~self._fixed
         total = self._bytes(held)
         while left:

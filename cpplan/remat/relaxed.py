@@ -1,8 +1,8 @@
 """Relaxation of the problem to all repetitions that a program may make, for bounds on programs.
 
-The searches run a unit again only as a whole, and never one whose results other units pass on as
-views or lie outside the arena. A program may run such ops again, and may leave out the views of a
-unit that no op needs again.
+The searches run a unit again only as a whole. They never repeat a unit whose results lie outside
+the arena, or whose results other units show as views. A program may repeat such ops, and may leave
+out those views of a unit that no op needs again.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from cpplan.remat.problem import RematProblem
 def relax_repetition(problem: RematProblem, *, views: bool = True) -> RematProblem:
     """The problem with every repetition that the graph allows, at the least cost possible.
 
-    No program needs fewer bytes, or costs less, than its schedule of units does here. It is the
-    same problem if that already allows all repetitions. O(ops + tensors).
+    No program needs fewer bytes or costs less than its schedule of units in the relaxed problem. If
+    the problem already allows all repetitions, it is returned unchanged. O(ops + tensors).
 
     Parameters
     ----------
     problem
         The problem.
     views
-        Count the views that all ops which wait for a unit need. Where the order of first runs is
-        given, that is no bound: a first run may be for the order alone, and its views run later.
+        True to count the cost of views that every op waiting for a unit needs. This is no bound if
+        the order of first runs is given: a unit may run first, and its views only later.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def relax_repetition(problem: RematProblem, *, views: bool = True) -> RematProbl
         if repeatable[unit] and needed[unit]:
             always = set.intersection(*needed[unit]) if views else {ops[0]}
             cost[unit] = sum_costs(graph.ops[op].cost for op in sorted(always))
-    # To run again what begins no retention frees nothing.
+    # Running a unit again frees bytes only if it begins a retention.
     repeatable &= problem.repeatable | np.array([bool(w) for w in problem.writes], bool)
     ordering = _held_while_accessed(problem)
     unchanged = ordering is problem.ordering and (repeatable == problem.repeatable).all()
@@ -79,7 +79,7 @@ def _held_while_accessed(problem: RematProblem) -> OrderProblem:
 
 
 def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
-    """For every unit, the ops of it that each op which waits for it needs: at least the first."""
+    """For every unit, the ops of the unit that each waiting op needs; always the first op."""
     graph = problem.graph
     position = {op.name: k for k, op in enumerate(graph.ops)}
     unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
@@ -106,7 +106,7 @@ def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
 
 
 def _made_by(graph: Graph, name: str, position: dict[str, int]) -> list[int]:
-    """The op that makes a tensor, and those that made the tensors it is a view of, to the first."""
+    """The op that makes a tensor, then the ops that made the tensors it is a view of."""
     made: list[int] = []
     source = graph.source(name)
     while source is not None and position[source.name] not in made:

@@ -1,11 +1,11 @@
-"""Schedules that treat equal parts of a graph alike: one decision for every layer of a kind.
+"""Schedules that treat equal parts of a graph alike: one decision for all equal layers.
 
-Units that look alike, with their neighbourhoods, are of one *class*: the same op of every layer.
-All storages of a class are dropped together over the longest gap between their accesses and
-computed again right before the next one. Classes are dropped one after another, by bytes saved
-where the limit is exceeded for each unit of work; then as many members as the limit allows are
-taken back, by bisection. So the number of decisions is that of one layer, however many there are;
-the schedule of the whole is measured exactly after each.
+Units with equal neighbourhoods form a *class*, like the same op of every layer. All storages of a
+class are freed together in the longest gap between their accesses, and computed again right before
+the next access. Classes are freed one after another, by bytes saved beyond the limit for each unit
+of cost. Then as many members of each class as the limit allows are kept again, by bisection. So the
+number of decisions is that of one layer, whatever the number of layers. After each decision, the
+whole schedule is measured exactly.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 NAME = "equal parts alike"
-# Rounds in which a unit's class takes in those of its neighbours.
+# Rounds of refining a unit's class by the classes of its neighbours.
 _ROUNDS = 3
 # Deterministic seconds of making and measuring a schedule, for each unit of the order.
 _SECONDS_PER_UNIT = 1e-5
 
 
 def find_classes(problem: RematProblem, rounds: int = _ROUNDS) -> list[int]:
-    """For every unit, the number of its class: units with equal neighbourhoods have the same.
+    """Class number of every unit; units with equal neighbourhoods are in the same class.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def plan_alike(
     """
     best: tuple[int, ...] | None = None
     for part in active().alike_limits:
-        # What saves most bytes below the limit is another choice, some of it then taken back.
+        # A lower target leads to other choices; classes freed in excess are then kept again.
         found = _Search(problem, order, limit, deadline).run(int(part * limit))
         if found is None:
             break
@@ -106,7 +106,7 @@ def _numbered(values: Sequence[object]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Gap:
-    """The longest time for which nothing accesses a storage, as positions of the order."""
+    """Positions in the order of the two accesses of a storage that are farthest apart."""
 
     last: int
     next: int
@@ -142,7 +142,7 @@ class _Search:
         self.dropped: set[int] = set()
 
     def run(self, target: int) -> tuple[int, ...] | None:
-        """A schedule within the limit, made from one within the target."""
+        """A schedule within the limit, derived from one within the target."""
         chosen: list[tuple[int, int]] = []
         refused: set[tuple[int, int]] = set()
         schedule, places = self._schedule()
@@ -174,7 +174,7 @@ class _Search:
         pressure: np.ndarray,
         refused: set[tuple[int, int]],
     ) -> tuple[int, int] | None:
-        """The class that saves most bytes, where there are too many, for its work."""
+        """The class that saves most bytes beyond the target for its cost."""
         over = np.cumsum(np.concatenate(([0], pressure > target)))
         size = self.problem.ordering.size
         best, most = None, 0.0
@@ -188,15 +188,15 @@ class _Search:
             )
             if saved <= 0:
                 continue
-            # Members are alike: the one in the middle stands for all.
-            work = len(members) * self._work(members[len(members) // 2])
-            score = saved / (work + 1e-9)
+            # Members are alike, so that the middle one represents all.
+            cost = len(members) * self._cost_again(members[len(members) // 2])
+            score = saved / (cost + 1e-9)
             if score > most:
                 best, most = key, score
         return best
 
-    def _work(self, storage: int) -> float:
-        """Work of computing a storage again where it is next accessed."""
+    def _cost_again(self, storage: int) -> float:
+        """Cost of computing a storage again at its next access."""
         position = self.gaps[storage].next
         seen: set[int] = set()
         waiting, total = [self.writer[storage]], 0.0
@@ -212,7 +212,7 @@ class _Search:
         return total
 
     def _is_gone(self, storage: int, position: int) -> bool:
-        """True if a storage that can be computed again is not live at a position of the order."""
+        """True if a storage can be computed again and is not live at a position of the order."""
         if storage not in self.writer or self.problem.ordering.kept[storage]:
             return False
         if storage in self.dropped and position >= self.gaps[storage].next:
@@ -222,7 +222,7 @@ class _Search:
         )
 
     def _schedule(self) -> tuple[tuple[int, ...], list[int]]:
-        """The schedule of what is dropped, and the place in it of every position of the order."""
+        """The schedule for the dropped storages, and the place of every position of the order."""
         self.deadline.spend(_SECONDS_PER_UNIT * len(self.order))
         found: list[int] = []
         places: list[int] = []
@@ -252,11 +252,12 @@ class _Search:
         return storage not in again and self._is_gone(storage, position)
 
     def _take_back(self, chosen: Sequence[tuple[int, int]]) -> None:
-        """Keep as many members of each class as the limit allows, the dearest classes first."""
-        work = {key: self._work(self.members[key][len(self.members[key]) // 2]) for key in chosen}
-        for key in sorted(chosen, key=work.__getitem__, reverse=True):
+        """Keep as many members of each class as the limit allows, the costliest classes first."""
+        middle_of = {key: self.members[key][len(self.members[key]) // 2] for key in chosen}
+        cost = {key: self._cost_again(storage) for key, storage in middle_of.items()}
+        for key in sorted(chosen, key=cost.__getitem__, reverse=True):
             members = self.members[key]
-            low, high = 0, len(members)  # so many are kept; more than `high` are too many
+            low, high = 0, len(members)  # `low` members can be kept, more than `high` cannot
             while low < high and not self.deadline.expired():
                 middle = (low + high + 1) // 2
                 if self._fits(members, middle):
@@ -267,7 +268,7 @@ class _Search:
             self.dropped -= set(members[len(members) - low :])
 
     def _fits(self, members: Sequence[int], kept: int) -> bool:
-        """True if the limit holds with the last of the members kept."""
+        """True if the limit holds with the last ``kept`` members kept."""
         dropped = set(self.dropped)
         self.dropped |= set(members)
         self.dropped -= set(members[len(members) - kept :])
@@ -277,5 +278,5 @@ class _Search:
 
 
 def _excess(pressure: np.ndarray, limit: int) -> int:
-    """Bytes beyond the limit, over all positions."""
+    """Sum of the bytes beyond the limit over all positions."""
     return int(np.maximum(pressure - limit, 0).sum())

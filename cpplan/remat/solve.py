@@ -1,8 +1,8 @@
 """Rematerialization: the least cost within a limit on bytes, or the fewest bytes within a cost.
 
-Schedules are searched for by their live bytes, and packed. If packing needs more than the limit,
-schedule and offsets are searched for together, and schedules of as many bytes less are tried; if
-shared bytes make it need less, schedules of as many bytes more are tried.
+The search finds schedules within a limit on live bytes, and packs them. If a packing exceeds the
+limit, the limit on live bytes falls by that difference, and schedule and offsets are also searched
+for together. If a packing needs less because of aliases, the limit on live bytes rises.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.turns import Turn, Turns
 
-# Why a run may end early.
+# Reasons for an early end of a run.
 ENDED = "the searches for schedules have ended, and short schedules were packed one by one"
 ENDED_LARGE = "the searches for schedules, and for schedules with offsets, have ended"
 ENDED_CHEAP = (
@@ -119,9 +119,9 @@ class RematSearch:
     candidates
         Alias candidates, if storages may share bytes.
     report
-        Called with a line about everything found.
+        Called with a line about every schedule found.
     stop_early
-        Called with the reason where a search ends without a proof.
+        Called with the reason if a search ends without a proof.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class RematSearch:
         return self.known.base
 
     def cheapest(self, limit: int, budget: Budget) -> Rematerialized:
-        """The cheapest schedule found whose packing has at most ``limit`` bytes, in all pools."""
+        """The cheapest packed schedule found within ``limit`` bytes, all pools together."""
         known, tuning = self.known, active()
         objective = LeastCost(limit, known)
         best = BestTrial(objective)
@@ -170,7 +170,7 @@ class RematSearch:
         moving = MovingLimit(limit, known.least.bytes, sharing=self._sharing)
         try:
             if self._sharing:
-                # What sharing saves where every op runs once, it may save elsewhere.
+                # Aliases may save as much in other schedules as in one that runs every op once.
                 once = self._try(known.once, budget.share(tuning.packing_share))
                 best.offer(once)
                 moving.packed(once.outcome.peak, once.over(limit))
@@ -193,7 +193,7 @@ class RematSearch:
         return self._judged(best, limit)
 
     def smallest(self, most: float, budget: Budget) -> Rematerialized:
-        """The smallest packing found of a schedule that costs at most ``most``."""
+        """The smallest packing found among schedules that cost at most ``most``."""
         known, tuning = self.known, active()
         objective = LeastBytes(most, known)
         best = BestTrial(objective, self._once(most, budget))
@@ -222,18 +222,18 @@ class RematSearch:
     ) -> Turn:
         """Search within a limit on live bytes, pack the schedule found, and move the limit."""
         known, tuning, limit = self.known, active(), moving.live
-        # What was searched for, and not found, is searched for longer.
+        # A second search for the same limit gets more time.
         missing = self.schedules.has_begun(limit) and known.best(limit).peak > limit
         slot = work.share(tuning.missing_share if missing else tuning.schedule_share)
         outcome = self.schedules.within(limit, slot)
-        # Asked again, a search that had no time left goes on.
+        # A search that ran out of time continues in the next turn.
         following = Turn.AGAIN if slot.deadline.expired() else Turn.LAST
         if outcome.peak > limit:
             if known.none_within(limit):
                 return Turn.LAST
             near = outcome.peak <= tuning.missing_near * objective.limit
             if following is Turn.AGAIN and near and not objective.fits(best.trial):
-                # The search for schedules goes on afterwards.
+                # The search for schedules continues afterwards.
                 slot = work.share(tuning.first_together_share)
                 self._search_together(best, objective.limit, outcome, slot)
             return following
@@ -245,12 +245,12 @@ class RematSearch:
         best.offer(trial)
         moving.packed(outcome.peak, trial.over(objective.limit))
         if self._place is not None:
-            # The first time briefly: just above the least bytes, nothing has far fewer of them.
+            # Briefly the first time: just above the bound, no schedule has far fewer live bytes.
             share = tuning.first_fall_back_share if effort == 1 else tuning.fall_back_share
             self._fall_back(best, objective, work.share(share))
         if trial.over(objective.limit) <= 0 or not objective.promises(outcome, best.trial):
             return Turn.AGAIN
-        # The first time briefly: a schedule of a little less may just pack.
+        # Briefly the first time: a schedule with slightly fewer live bytes may pack.
         share = tuning.first_together_share if effort == 1 else tuning.together_share
         self._search_together(
             best, objective.limit, outcome, work.share(share), packed=trial.packed
@@ -258,7 +258,7 @@ class RematSearch:
         return Turn.LONGER
 
     def _fall_back(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
-        """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
+        """Find any schedule that fits: one with far fewer live bytes packs at once."""
         parts = active().fall_back
         for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
             live = int(part * objective.limit)
@@ -273,7 +273,7 @@ class RematSearch:
                 best.offer(self._try(start, slot))
 
     def _vary(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
-        """Search for schedule and offsets with other seeds, after all else ended without proof."""
+        """Search for schedule and offsets with other seeds, after all searches have ended."""
         start = self.known.best(objective.limit)
         if self._place is None or start.peak > active().together_near * objective.limit:
             return
@@ -315,14 +315,14 @@ class RematSearch:
         return Turn.LAST if best.trial is before else Turn.AGAIN
 
     def _begin_below(self, best: BestTrial, most: float, budget: Budget) -> None:
-        """Pack the first schedule on the way down: as regular as its order, it often packs best."""
+        """Pack the first schedule on the way down: it is regular, and often packs best."""
         if self.schedules.descends and not budget.deadline.expired():
             start = self.schedules.start_below(most, budget.share(active().begin_share))
             if not best.tried(start):
                 best.offer(self._try(start, budget.share(active().packing_share)))
 
     def _go_down(self, best: BestTrial, most: float, budget: Budget) -> Turn:
-        """Pack the next schedule on the way down to fewer and fewer live bytes."""
+        """Pack the next schedule on the way down to fewer live bytes."""
         search, tuning, before = self.schedules, active(), best.trial
         if not search.descends:
             return Turn.LAST
@@ -333,7 +333,7 @@ class RematSearch:
             return Turn.LAST
         assert best.trial is not None
         if self._place is not None and best.trial.packed.peak > outcome.peak:
-            # Halfway between what is live and what packing made of it.
+            # Halfway between the live bytes and the peak of the packing.
             limit = (outcome.peak + best.trial.packed.peak) // 2
             slot = budget.share(tuning.descent_share)
             if slot.deadline.remaining() >= tuning.together_least * budget.deadline.seconds:
@@ -347,7 +347,7 @@ class RematSearch:
         return Trial(outcome, self._pack(program, budget.deadline))
 
     def _pack_short(self, best: BestTrial, live: float, budget: Budget) -> None:
-        """Pack the short schedules of a small problem that may be better, while there is time."""
+        """Pack the promising short schedules of a small problem until time is up."""
         if not best.settled:
             for outcome in self._short_schedules(best, live, budget.deadline):
                 if best.objective.promises(outcome, best.trial) and not best.tried(outcome):
@@ -361,7 +361,7 @@ class RematSearch:
         if len(self.problem) > active().short_units:
             return
         order = None if self._joint else self.schedules.given
-        most = best.objective.dearest(best.trial)
+        most = best.objective.most_cost(best.trial)
         found = short_schedules(self.problem, live, most, deadline, order=order)
         with suppress(TimeUpError):
             for schedule in itertools.islice(found, active().most_short):
@@ -378,7 +378,7 @@ class RematSearch:
     ) -> None:
         """Search for schedule and offsets at once, within a limit, until the cost is ``target``.
 
-        It begins with the offsets of ``packed``, the start's packing, if there is one.
+        The search begins with the offsets of ``packed``, the packing of ``start``, if given.
         """
         place = self._place
         if place is None or len(self.problem) > active().together_units:
@@ -410,7 +410,7 @@ class RematSearch:
         if limit is not None:
             bound, name, duals = known.cost_bound(limit)
             if isinstance(outcome.cost, float):
-                # A sum of rounded numbers may come out below what is exact.
+                # A sum of floats may be slightly below the exact sum.
                 bound = min(bound, outcome.cost)
             outcome = outcome._replace(bound=bound, bound_by=name)
         unit = known.least.unit

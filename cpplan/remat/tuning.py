@@ -14,181 +14,187 @@ class RematTuning:
     Attributes
     ----------
     schedule_share
-        Of what is left, for a schedule.
+        Share of the time left for a schedule.
     missing_share
-        The same, where none within the limit was found before.
+        Share of the time left for a schedule if none within the limit was found before.
     missing_near
-        Live bytes of a schedule, as a multiple of the limit, from which on it is then searched for
-        together with offsets.
+        Largest live bytes of such a schedule, as a multiple of the limit, from which schedule and
+        offsets are searched for together.
     packing_share
-        Of what is left, for packing a schedule.
+        Share of the time left for packing a schedule.
     once_share
-        Of what is left, for packing an order in which nothing runs again.
+        Share of the time left for packing an order without repetitions.
     order_share
-        Where the cost is limited: for orders in which nothing runs again, and packing them.
+        Limited cost: share of the time for orders without repetitions, and for packing them.
     free_order_share
-        The same, where only what costs nothing may run again.
+        The same, if only units without cost may run again.
     proof_share
-        Of all, at the end: for a bound on the cost.
+        Share of the whole time, at the end, for a bound on the cost.
     small_share
-        Of small problems: for all searches but the last, which tries short schedules one by one.
+        Small problems: share of the time before short schedules are tried one by one.
     together_share
-        Where packing needed more than the limit: for schedule and offsets together.
+        Share of the time for schedule and offsets together, after a packing exceeded the limit.
     first_together_share
-        The first time: a schedule of a little less may just pack.
+        The same, the first time: a schedule with slightly fewer live bytes may pack.
     begin_share
-        Of the time for least peak: for a first schedule that is cheap enough.
+        Least peak: share of the time for a first schedule within the cost.
     descent_share
-        There, for one with fewer live bytes, and for packing it, again and again.
+        Least peak: share of the time for a schedule with fewer live bytes, and for packing it.
     first_bisection_share
-        Before, for limits halfway, which find what is far below at once or not at all.
+        Least peak: share of the time, at first, for limits halfway. They find schedules far below
+        at once or not at all.
     descending_share
-        Of what is left, for going down; the rest is for limits halfway again.
+        Least peak: share of the time left for the descent; the rest is for limits halfway again.
     together_least
-        Share of the time below which schedule and offsets together are not begun: with a thousand
-        ops, that takes a second.
+        Share of the time below which schedule and offsets together are not searched: with a
+        thousand ops, the start takes a second.
     together_units
         Units up to which schedule and offsets are searched for together.
     pack_work
-        Seconds counted for packing a schedule, besides its search, where time is counted in work.
+        Seconds for packing a schedule, besides its search, for deadlines that count work.
     bisections
-        Peaks tried on the way to the least one under a cost limit.
+        Peaks tried on the way to the least one within a cost.
     together_near
-        Live bytes of a schedule, as a multiple of the limit, that may be brought below it with
-        offsets.
+        Largest live bytes of a schedule, as a multiple of the limit, that schedule and offsets
+        together may bring below it.
     fall_back
-        Where nothing fits yet: parts of the limit to stay below.
+        Limits to try if nothing fits yet, as shares of the limit.
     fall_back_share
-        Of the time, for all of them.
+        Share of the time for all of them.
     first_fall_back_share
         The same, the first time.
     most_short
-        Where all searches have ended: short schedules tried.
+        Most short schedules tried after all searches have ended.
     short_share
-        Of the time left, for packing each of them.
+        Share of the time left for packing each of them.
     more_turns
-        There, turns of schedule and offsets together with other seeds.
+        Turns of schedule and offsets together with other seeds, after all searches have ended.
     grace
-        Seconds of heuristics for a schedule that is known but not yet packed after Ctrl-C.
+        Seconds for packing a known schedule by heuristics after Ctrl-C.
     live_order_share
-        Of the time for a schedule: for orders without repetition.
+        Share of a schedule's time for orders without repetition.
     start_share
-        For starts. They end by themselves, mostly within a second: a busy machine must not cut them
-        short, since what they lack nothing later makes up for.
+        Share for starts. They end by themselves, mostly within a second. A busy machine must not
+        cut them short, since no later search makes up for them.
     quick_start_share
-        For starts where a cost is good enough: one limit of many is asked for.
+        Share for starts if a target cost is given: then this is one limit of many.
     reach_share
-        For a proof that there is no schedule.
+        Share for a proof that there is no schedule.
     whole_share
-        For CP-SAT on few units.
+        Share for CP-SAT on the whole schedule, if there are few units.
     bound_share
-        For a bound on the cost.
+        Share for a bound on the cost.
     local_share
-        For local search.
+        Share for local search.
     windows_share
-        For windows.
+        Share for windows.
     halvings
         Limits tried for a start of least peak.
     start_near
-        Live bytes of a start, as a multiple of the limit, that may be brought below it.
+        Largest live bytes of a start, as a multiple of the limit, that may be brought below it.
     walks
-        Starts, each from another order, from which local search begins for a limit.
+        Starts of local search for a limit, each from another order.
     skewed
-        Cost of the dearest op, as a multiple of the median one, above which costs are skewed.
+        Largest cost of an op, as a multiple of the median, above which costs are skewed.
     cp_sat_units
-        Units up to which CP-SAT is asked for the whole schedule.
+        Units up to which CP-SAT searches for the whole schedule.
     single_cut_share
-        Of the time for a bound from cuts: for each unit alone.
+        Bound from cuts: share of its time for each unit as the only cut.
     first_cut_share
-        For the best of them in integers.
+        Bound from cuts: share for the best single cut in integers.
     relaxed_cuts_share
-        For the relaxations of more cuts; the rest is for these in integers.
+        Bound from cuts: share for relaxations of more cuts; the rest is for integers.
     cut_units
-        Units up to which cuts are used: what precedes what is a matrix.
+        Units up to which cuts are used: precedences are stored as a matrix.
     cut_rows
-        Rows of a model, up to which CP-SAT notices the time in its relaxation.
+        Rows of a model up to which CP-SAT keeps the time limit during its relaxation.
     cut_growth
-        Times as long that a relaxation with twice the cuts takes, about.
+        Approximate factor by which twice the cuts make a relaxation slower.
     reach_states
-        Sets of values looked at in the proof that there is no schedule.
+        Sets of values visited in the proof that there is no schedule.
     reach_states_of_one
-        Of them, for one unit.
+        Sets of values visited for one unit.
     near_enough
-        Part of the limit within which two limits on live bytes are one.
+        Share of the limit within which two limits on live bytes count as equal.
     pools_step
-        Part of the limit by which the next schedule has less, where several pools do not hold one.
+        Several pools: share of the limit by which the next schedule has fewer live bytes, if they
+        do not hold the last one.
     lp_variables
-        Variables of Checkmate's linear relaxation at most.
+        Most variables of Checkmate's linear relaxation.
     milp_variables
-        Variables of Checkmate's mixed-integer program at most.
+        Most variables of Checkmate's mixed-integer program.
     most_retentions
-        Retentions up to which they are separated.
+        Retentions up to which separation is tried.
     lp_threshold
-        Part of a storage that the linear relaxation keeps, from which on it is retained.
+        Value in the linear relaxation from which on a storage is retained.
     lp_step
-        Part of the limit by which it is lowered at a time for rounding; Checkmate lowers it once,
-        by a tenth.
+        Share by which the limit is lowered at a time for rounding; Checkmate lowers it once, by a
+        tenth.
     segments_growth
-        Ratio of one number of segments of checkpoints to the next that is tried.
+        Ratio of each number of segments tried to the one before.
     long_start
-        Runs of a start, as a multiple of the units, above which local search begins with its order
-        alone.
+        Runs of a start, as a multiple of the units, above which local search first begins with its
+        order alone.
     descent_step, descent_longest, descent_shortest
-        Steps of the descent to the least peak, as parts of the peak: the first, the longest and the
-        shortest.
+        Steps of the descent to the least peak, as shares of the peak: the first, the longest and
+        the shortest.
     descent_longer, descent_shorter
         Factors of a step after a success and after a failure.
     descent_moves, descent_most_moves, descent_growth
-        Moves for each unit in a step: of the first one and of the last; their growth where the
-        shortest step failed.
+        Moves for each unit in a step: at first and at most; their growth after the shortest step
+        failed.
     descent_step_share
-        Of the time of a descent, for one step.
+        Share of the time of a descent for one step.
     local_first_moves, local_most_moves, local_growth
         Moves of local search for each position of the start: of the first round and of all rounds;
         their growth from round to round.
     local_most_work
-        Positions looked at in all rounds where there is no time limit: some minutes.
+        Positions visited in all rounds if there is no time limit: some minutes.
     local_heats
         Temperatures at the start and at the end of a round, in mean costs of a unit.
     local_price
-        Price of as many bytes as the limit beyond it at one position, in mean costs of a unit.
+        Price of twice the limit at one position, in mean costs of a unit; other excesses cost in
+        proportion.
     local_price_factors
-        Factors of the price after a call without a schedule within the limit, and after others.
+        Factors of the price after a call without a schedule within the limit, and after a call
+        with one.
     packed_first_moves, packed_most_moves, packed_growth
         Moves for each run in the search for schedule and offsets together: of the first round and
         of all rounds; their growth from round to round.
     packed_separations
-        Moves for each retention that separate retentions with the schedule unchanged.
+        Moves for each retention that separate retentions while the schedule is unchanged.
     packed_heats, packed_repair_heats, packed_warm_heats
-        Temperatures at the start and at the end of a round: where the packing fits, in mean costs
-        of a unit; where it does not, as parts of the limit shared; where shared bytes have a low
-        price, in mean costs of a unit.
+        Temperatures at the start and at the end of a round. If the packing fits, in mean costs of a
+        unit; if it does not, as shares of the limit; with a low price of shared bytes, in mean
+        costs of a unit.
     packed_price, packed_warm_price
-        First price of sharing as many bytes as the limit, in mean costs of a unit, and the low one.
+        First price, and the low price, of sharing as many bytes as the limit, in mean costs of a
+        unit.
     packed_fall, packed_rise
-        Divisor of the price after a round that fits, and its factor after one that does not.
+        Divisor of the price after a round that fits, and its factor after a round that does not.
     packed_start_share, packed_repair_share, packed_warm_share
-        Of what is left: for separating the start, for repairing it, and for rounds of low price.
+        Shares of the time left for separating the start, for repairing it, and for rounds with a
+        low price.
     packed_near
-        Part of the arena shared up to which a packing is repaired.
+        Share of the arena that may be shared for a packing to be repaired.
     packed_slack
-        Part of the arena that schedules with fewer live bytes leave free at most: it costs runs.
+        Largest share of the arena that schedules with fewer live bytes leave free; more costs runs.
     packed_turns, packed_fewer_share
-        Such schedules tried, and the part of what is left for finding each.
+        Number of such schedules tried, and share of the time left for finding each.
     packed_room
-        Runs of a schedule at most, as a multiple of the units and of the start.
+        Most runs of a schedule, as a multiple of the units and of the start.
     short_units, short_again
-        Units up to which short schedules are tried, and runs in them beyond one of each unit: of
-        more there are too many.
+        Units up to which short schedules are tried, and most repetitions in them. There are too
+        many schedules beyond that.
     window_runs, window_copies, window_work
-        Runs in a window that CP-SAT solves anew, times that a unit may run there at most, and its
-        deterministic time for it.
+        Runs in a window that CP-SAT solves again, most runs of a unit in it, and CP-SAT's
+        deterministic time.
     evicted_orders
-        Orders of starts along which values are evicted.
+        Orders along which values are evicted for starts.
     alike_limits
-        Parts of the limit to come below with equal parts alike, before members are taken back.
+        Targets for equal parts alike, as shares of the limit, before members are kept again.
     dropping_longest, eviction_longest
-        Runs, as a multiple of the units, above which a schedule of these heuristics is given up.
+        Runs, as a multiple of the units, above which these heuristics give up a schedule.
     """
 
     schedule_share: float = 0.3
@@ -295,5 +301,5 @@ class RematTuning:
 
 
 def active() -> RematTuning:
-    """The thresholds and shares in use: the defaults, or those of the call."""
+    """The thresholds and shares in use: the defaults, or those given to ``solve``."""
     return tuned(RematTuning)

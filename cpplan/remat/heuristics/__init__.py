@@ -59,7 +59,7 @@ def chen_sqrt_n(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[
 
 @register("chen")
 def chen(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Schedule by segments as ``chen_sqrt_n``, their number the cheapest within the limit."""
+    """Schedule by segments like ``chen_sqrt_n``, with the cheapest number within the limit."""
     return checkpoints.checkpoint(problem, limit, deadline)
 
 
@@ -71,7 +71,7 @@ def dtr(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...
 
 @register("farthest_use")
 def farthest_use(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Schedule by evicting values used farthest ahead, the large and cheap first: after Belady."""
+    """Schedule by eviction of values used farthest ahead, large and cheap ones first (Belady)."""
     return evict(problem, checkpoints.given_order(problem), limit, deadline, rule=FARTHEST_USE)
 
 

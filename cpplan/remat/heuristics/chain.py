@@ -12,8 +12,8 @@ costs of the units and with all that a unit reads and writes counted as live:
     D(i, m)      of running f_{i+1}, …, f_n and g_{n-1}, …, g_i, given f_i's value
 
 where running from f_i to f_j takes three slots (for the values of f_i, g_{k+1} and f_j), one more
-if a forward unit lies between, one less before f_0, and one less if no g has run yet. Values of
-several sizes are another problem: there it may pay to drop a value before its last use.
+if a forward unit lies between, one less before f_0, and one less if no g has run yet. With values
+of several sizes the recursion does not hold: it may then pay to drop a value before its last use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Chain:
     forward
         f_0, …, f_n.
     backward
-        g_0, …, g_{n-1}, the last one to run first.
+        g_0, …, g_{n-1}; the last of them runs first.
     size
         Bytes of every value.
     base
@@ -128,7 +128,7 @@ def solve_chain(
     ((0, 1, 2, 3, 0, 4), 6, 6)
     """
     last = len(chain.backward)
-    # With slots for everything, more of them change nothing.
+    # Slots beyond one for every live value have no effect.
     slots = min((limit - chain.base) // chain.size, last + 3)
     schedule = _Program(problem, chain, slots, deadline).schedule() if slots > 0 else None
     if schedule is None:
@@ -176,7 +176,7 @@ class _Program:
             self.out[i + 1] = self._best_out(i)[0]
 
     def _best_back(self, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Costs C(i, k, ·), and the j of each, shape ``(slots + 1,)`` each."""
+        """Costs C(i, k, ·) and their best j, each of shape ``(slots + 1,)``."""
         nowhere = np.zeros(self.slots + 1, np.int64)
         best = np.full(self.slots + 1, self.never)
         if k == i:
@@ -189,7 +189,7 @@ class _Program:
         return self._best_step(i, j, self.back[j + 1, k + 1], held=1)
 
     def _best_out(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Costs D(i, ·), and the j of each: n if f_n is run without another value kept."""
+        """Costs D(i, ·) and their best j: n if f_n runs without another value kept."""
         j = np.arange(i + 1, self.last)
         after = np.concatenate((self.out[j + 1], np.zeros((1, self.slots + 1), self.out.dtype)))
         return self._best_step(i, np.arange(i + 1, self.last + 1), after, held=0)
@@ -197,7 +197,7 @@ class _Program:
     def _best_step(
         self, i: int, j: np.ndarray, after: np.ndarray, held: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Least cost over j, by number of slots, and the j of each.
+        """Least cost over j for each number of slots, and the best j.
 
         The cost is that of running from f_i to f_j, plus ``after`` in the slots left, plus
         C(i, j - 1, ·). ``held`` slots are taken by a backward value.
@@ -221,7 +221,7 @@ class _Program:
         if self.out[0, self.slots] >= self.never:
             return None
         units: list[int] = []
-        # What is still to do, the next on top: (i, k, m); k = n if no backward unit has run.
+        # A stack of the tasks (i, k, m) still to do; k = n if no backward unit has run.
         tasks = [(-1, last, self.slots)]
         while tasks:
             i, k, m = tasks.pop()

@@ -1,9 +1,9 @@
 """Segment checkpointing: values that cross segments are kept, and segments run again when needed.
 
-Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016): of a chain of
-n layers, every √n-th result is kept; the backward pass computes each segment once more. Here the
-forward part of any graph is the units before an order's fullest position, and values are *far* if
-they are read from there on.
+Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016): every √n-th
+result of a chain of n layers is kept; the backward pass computes each segment once more. For any
+graph, the forward part is taken as the units before the fullest position of an order. A value is
+*far* if it is read at or after that position.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def checkpoint(
     Parameters
     ----------
     order
-        Order of the units; the given one if left out.
+        Order of the units; by default the given one.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class _Parts:
         segment = part.astype(np.int64).tolist()
         dropped: dict[int, int] = {}
         for k, unit in enumerate(order[: self.turn]):
-            # The last segment is needed at once; what is kept for good is not dropped.
+            # The last segment is needed at once, and some values cannot be computed again.
             if segment[k] == segments - 1 or not problem.repeatable[unit]:
                 continue
             for s in problem.writes[unit]:
@@ -163,7 +163,7 @@ class _Parts:
                 continue
             again.setdefault(segment[k], []).append(unit)
             for s in problem.reads[unit]:
-                # What no one in the meantime has kept alive is computed in the same segment.
+                # An input that is read only in its own segment must be computed there again.
                 inside = all(segment[r] == segment[k] for r in self._readers[s] if r < self.turn)
                 if inside and not self._far[s] and not problem.ordering.kept[s]:
                     needed.add(s)

@@ -1,10 +1,10 @@
 """Greedy dropping: values are freed where most bytes are live, and computed again when read.
 
-At the fullest position, every value that is not used there may be freed until its next reader. With
-it, what its writer reads must be there again: kept from its last use on where that fits, computed
-again where not. Of all these, the one is taken that saves the most bytes beyond the limit, added up
-over all positions, for its cost. So nothing is freed that is dear to compute again, as eviction
-along an order does: there it is known too late what a freed value costs.
+At the fullest position, every value that is not used there may be freed until its next reader. Then
+its writer runs again, and the writer's inputs must be live: they are kept from their last use if
+that fits, else computed again too. The chosen value saves the most bytes beyond the limit, added up
+over all positions, for the cost of its repetition. Eviction along an order, in contrast, knows the
+cost of a freed value only later, and may free values that are costly to compute again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "greedy dropping"
-# Values freed from one look at the deadline to the next.
+# Values freed between two looks at the deadline.
 _STEPS = 20
 
 
 def drop(
     problem: RematProblem, start: Iterable[int], limit: int, deadline: Deadline
 ) -> tuple[int, ...]:
-    """A schedule made from another by dropping values until it is within ``limit`` bytes.
+    """A schedule derived from another by dropping values until it is within ``limit`` bytes.
 
-    It exceeds the limit where no value is left whose dropping helps. O(units × storages) for each
-    value dropped at worst.
+    It exceeds the limit if no further value saves bytes. At worst O(units × storages) for each
+    dropped value.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def drop(
     schedule = np.zeros(active().dropping_longest * len(problem) + length + 16, np.int64)
     schedule[:length] = units
     flat, random = flatten(problem), np.random.default_rng(0)
-    going, space = np.array([1.0, 0.0]), space_for(flat, len(schedule))
-    while length and going[0]:
+    progress, space = np.array([1.0, 0.0]), space_for(flat, len(schedule))
+    while length and progress[0]:
         deadline.check()
-        length = drop_values(flat, limit, schedule, length, _STEPS, going, random, space)
-        deadline.spend(going[1])
+        length = drop_values(flat, limit, schedule, length, _STEPS, progress, random, space)
+        deadline.spend(progress[1])
     return tuple(schedule[:length].tolist())

@@ -1,7 +1,7 @@
-"""Greedy eviction: where memory runs out along an order, values are freed and computed on demand.
+"""Greedy eviction: values are freed when memory runs out along an order, and computed on demand.
 
-Values that can be computed again are freed by a rule, the highest score first; before a unit reads
-a freed value, that value is computed again, recursively, within the limit as well.
+Values that can be computed again are freed by the score of a rule, the highest first. Before a unit
+reads a freed value, the value is computed again, recursively, within the limit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from cpplan.remat.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# Units times storages looked at in a second, about; counted where time is deterministic.
+# Pairs of units and storages visited in a second, about, for deadlines that count work.
 _RATE = 2e8
 
 
 class Rule(NamedTuple):
-    """A rule for the value to free: that of largest ``bytes^size × distance^time / price^cost``.
+    """A rule to free values: the largest score ``bytes^size × distance^time / price^cost`` first.
 
-    The price is the cost of computing the value again, with all freed values that this needs.
+    The price is the cost of computing the value again, including all freed values that this needs.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def evict(
     Raises
     ------
     TimeUpError
-        If the deadline is over before it begins.
+        If the deadline has passed at the start.
 
     Examples
     --------
@@ -99,9 +99,9 @@ def evict(
 
 
 class Evictions:
-    """Eviction by many rules on one problem, with its arrays made once.
+    """Eviction by several rules on one problem; its arrays are made once.
 
-    A schedule exceeds the limit where nothing is left to free.
+    A schedule exceeds the limit if no value is left to free.
 
     Examples
     --------

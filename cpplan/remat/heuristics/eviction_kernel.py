@@ -19,22 +19,22 @@ Floats = NDArray[np.float64]
 
 
 class Scratch(NamedTuple):
-    """Space for a run, and what it has come to.
+    """Scratch arrays and state of a run.
 
     Attributes
     ----------
     use_start, uses
         For every storage, the positions in the order of the units that read it, ascending.
     cursor
-        Of every storage, the first of its uses that is still to come.
+        For every storage, its next use.
     live, gone, sure, wanted
-        Flags of every storage: live, lost for good, can be computed again, and is needed later.
+        Flags of every storage: live, lost for good, can be computed again, and needed later.
     pinned, accessed
-        Of every storage, how many units that wait read it, and the last position that accessed it.
+        For every storage, the number of waiting units that read it, and its last access.
     done, again
-        Of every unit, true once it has run, and the cost to run it again with what that needs.
+        For every unit, true once it has run, and the cost to run it again with its freed inputs.
     stack
-        Units that wait for their inputs, each for the next.
+        Units that wait for their inputs; each waits for the next.
     """
 
     use_start: Ints
@@ -52,7 +52,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(flat: FlatProblem) -> Scratch:
-    """Space for runs on one problem, one after another."""
+    """Scratch arrays for runs on one problem, one after another."""
     units, storages = len(flat.extra), len(flat.size)
     return Scratch(
         use_start=np.empty(storages + 1, np.int64),
@@ -93,8 +93,8 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch):
 
     Returns
     -------
-    Length of the schedule, or -1 if it would be longer than ``found``. Where nothing is left to
-    free, the schedule exceeds the limit; the caller checks.
+    Length of the schedule, or -1 if it would be longer than ``found``. The schedule exceeds the
+    limit if no value is left to free; the caller checks.
     """
     units, storages = len(flat.extra), len(flat.size)
     live, sure, done, again = scratch.live, scratch.sure, scratch.done, scratch.again
@@ -114,7 +114,7 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch):
     _recoverable(flat, live, done, scratch.gone, sure)
     length = 0
     for k in range(units + storages):
-        # After the last unit: what is kept and was freed.
+        # After the last unit, compute kept storages that were freed.
         if k < units:
             stack[0] = order[k]
         else:

@@ -1,8 +1,9 @@
 """Checkmate's approximation: the linear relaxation of its model, rounded.
 
 Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization" (MLSys
-2020), section 5: the storages that stay between stages are rounded at one half; the units that must
-run again follow from them. Rounding may exceed the limit, so that smaller limits are tried as well.
+2020), section 5: variables for storages retained between stages are rounded at one half, and decide
+which units must run again. The rounded schedule may exceed the limit, so that smaller limits are
+tried too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 if TYPE_CHECKING:
     from formulations.checkmate import CheckmateModel
 
-# Iterations times rows in a second, about; counted where time is deterministic.
+# Iterations times rows in a second, about, for deadlines that count work.
 _RATE = 3e8
 
 
@@ -26,9 +27,9 @@ def round_relaxation(
 ) -> tuple[int, ...] | None:
     """The cheapest schedule within ``limit`` bytes found by rounding, or ``None``.
 
-    Rounded are the relaxations within the limit, nine tenths of it, eight tenths, …, until there is
-    none. ``None`` as well where the model has more variables than ``RematTuning.lp_variables``, as
-    with 250 units or so.
+    The relaxations within the limit, nine tenths of it, eight tenths, … are rounded, until there is
+    no solution. ``None`` is also returned if the model has more variables than
+    ``RematTuning.lp_variables``: above about 250 units.
 
     Parameters
     ----------
@@ -110,10 +111,10 @@ def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
 def complete(
     problem: RematProblem, order: Sequence[int], retained: Sequence[set[int]]
 ) -> tuple[int, ...]:
-    """The schedule with the fewest runs, given the storages that stay. O(units × accesses).
+    """The schedule with the fewest runs for given retained storages. O(units × accesses).
 
-    A storage that is missing where it is needed is computed again, or made to stay if it cannot be;
-    a storage that is retained but not needed is not computed.
+    A storage that is missing when it is needed is computed again, or retained if it cannot be. A
+    storage that is retained but not needed is not computed.
 
     Parameters
     ----------

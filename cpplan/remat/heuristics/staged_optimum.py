@@ -8,9 +8,9 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# The solver may exceed a limit by such a part of it; then it is asked for so much less.
+# The solver may exceed a limit by this share of it; the limit is then lowered by the same share.
 _TOLERANCE = 1e-5
-# Nodes in a second, about; counted where time is deterministic.
+# Nodes in a second, about, for deadlines that count work.
 _RATE = 10
 
 
@@ -19,8 +19,8 @@ def cheapest_staged(
 ) -> tuple[int, ...] | None:
     """The best schedule found within ``limit`` bytes; ``None`` if there is none.
 
-    See ``formulations.checkmate`` for the schedules that are looked at. ``None`` as well where the
-    model has more variables than ``RematTuning.milp_variables``, as with 130 units or so.
+    ``formulations.checkmate`` describes the schedules of the model. ``None`` is also returned if
+    the model has more variables than ``RematTuning.milp_variables``: above about 130 units.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def cheapest_staged(
     Raises
     ------
     TimeUpError
-        If the deadline passes before a schedule is found, or none is proved to exist.
+        If the deadline passes before a schedule is found or proved not to exist.
 
     Examples
     --------

@@ -29,23 +29,24 @@ def first_schedules(
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
     *,
-    dearest: float = math.inf,
+    most_cost: float = math.inf,
     evicting: bool = True,
 ) -> list[Start]:
-    """The best schedule made from each order, the cheapest within ``limit`` bytes first.
+    """The best schedule derived from each order, the cheapest within ``limit`` bytes first.
 
-    Those that do not fit follow by their peak. Each order is a candidate itself. When the deadline
-    passes, those made so far are returned.
+    Schedules that do not fit follow by their peak. Each order is a candidate itself. When the
+    deadline passes, the schedules made so far are returned.
 
     Parameters
     ----------
     orders
         Orders of the units, at least one.
-    dearest
+    most_cost
         Cost above which a schedule is of no use.
     evicting
-        Evict values along the first orders, which takes longer, where all else exceeds the limit;
-        where all else costs more than ``dearest``, values are evicted anyway.
+        True to evict values along the first orders, which takes longer, if all other schedules
+        exceed the limit. If the others fit but cost more than ``most_cost``, values are evicted in
+        any case.
 
     Examples
     --------
@@ -78,9 +79,9 @@ def first_schedules(
                 if schedule is not None:
                     found.append(Start(schedule, "chen"))
         excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
-        if (excess > 0 and evicting) or (excess == 0 and cost > dearest):
+        if (excess > 0 and evicting) or (excess == 0 and cost > most_cost):
             evictions = Evictions(problem)
-            # Eviction seldom fits where dropping does not: the first orders stand for all.
+            # If dropping does not fit, eviction seldom does: try it on the first orders only.
             for order, found in zip(tried[: active().evicted_orders], made, strict=False):
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
@@ -88,5 +89,5 @@ def first_schedules(
                     if schedule is not None:
                         found.append(Start(schedule, name))
     except TimeUpError:
-        pass  # what was made until then stands
+        pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made), key=rank)
