@@ -1,7 +1,7 @@
 """Temperatures of an annealing round that ends after a number of moves or when time is up.
 
-A round that ends while it is hot has gained nothing. So it cools by its moves or, where time would
-end it first, by the time: a busy machine makes rounds shorter but does not spoil them.
+A round that ends while it is hot gains nothing. So it cools by its moves or, if time would end it
+first, by the time: on a busy machine, rounds are shorter but still complete.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 class Cooling:
-    """Temperatures from ``hot`` to ``cold`` over a number of calls, or over the time left if less.
+    """Temperatures from ``hot`` to ``cold`` over a number of calls, or over the time left.
 
     Parameters
     ----------
@@ -43,6 +43,6 @@ class Cooling:
         begin = call / self._calls
         if call and 0 < self._time < math.inf:
             begin = max(begin, 1 - self._deadline.remaining() / self._time)
-        # As much again as each call before has taken.
+        # Expect the call to take as long as the mean of the calls before.
         end = min(1.0, begin + max(1 / self._calls, begin / max(1, call)))
         return self._hot * self._fall**begin, self._hot * self._fall**end

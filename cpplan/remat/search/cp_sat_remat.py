@@ -1,4 +1,4 @@
-"""Schedules by CP-SAT: cheaper ones within a memory limit, and proofs that none is cheaper."""
+"""Schedules by CP-SAT: cheaper schedules within a memory limit, and bounds on their cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScheduleProof(NamedTuple):
     Attributes
     ----------
     schedule, cost
-        ``None`` if none is known.
+        The schedule and its cost; ``None`` if no schedule is known.
     bound
         Lower bound on the cost of every schedule *of the model*: those with a limited number of
         runs of each unit, and with the given order of first runs if there is one.
@@ -52,23 +52,23 @@ def improve_schedule(
     problem
         Units and storages.
     limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     start
-        A schedule. If it exceeds the limit, it only gives the order of first runs.
+        A schedule. If it exceeds the limit, only its order of first runs is used.
     budget
-        When its deadline passes, the best so far is returned. With one worker, and enough time, the
-        same input and seed give the same schedule.
+        When its deadline passes, the best outcome so far is returned. With one worker and enough
+        time, the same input and seed give the same schedule.
     copies
-        The most times that a unit may run.
+        Most runs of a unit.
     free_order
-        True if first runs may change places. If not, the bound is not raised, as other orders are
-        not searched.
+        True if first runs may change places. If false, the bound is not raised, because other
+        orders are not searched.
     bound
         A proved bound on every schedule's cost, and the name of its proof.
     work
-        Units of CP-SAT's deterministic time to spend at most.
+        Most units of CP-SAT's deterministic time.
     report
-        Called, in the calling thread, when the schedule or the bound improves.
+        Called in the calling thread when the schedule or the bound improves.
 
     Returns
     -------
@@ -177,8 +177,8 @@ def prove_schedule(
 def cost_beyond(problem: RematProblem, copies: int) -> int | float:
     """Lower bound on the cost of a schedule in which some unit runs more than ``copies`` times.
 
-    Only units whose repetition can pay count: leaving out the other repetitions gives a schedule
-    that costs no more.
+    Only units whose repetition can pay count: a schedule without the other repetitions costs no
+    more.
     """
     from formulations.rematerialization import worth_repeating
 

@@ -1,8 +1,8 @@
-"""Least peak within a cost: local search to lower and lower limits, each from the one before.
+"""Least peak within a cost: local search for lower and lower limits, each from the last result.
 
-A search for the cheapest schedule within a limit starts best from one that almost fits. So the
-limit goes down in steps from the best peak: longer steps after a success, shorter ones after a
-failure and, once they cannot be shorter, more moves.
+A search for the cheapest schedule within a limit starts best from a schedule that almost fits. So
+the limit falls in steps from the best peak. Steps are longer after a success and shorter after a
+failure; once they cannot be shorter, each step gets more moves.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from cpplan.runtime.deadline import Deadline
 
 NAME = "descent"
 
-# Positions looked at in a second, about.
+# Positions visited in a second, about.
 _RATE = 5e7
 
 
 class Descent:
-    """A search for the schedule of least peak that costs at most ``most``, which can be continued.
+    """A search for the schedule of least peak that costs at most ``most``; it can be continued.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Descent:
     joint
         True if the order may change; else first runs keep the start's order.
     seed
-        Of the moves.
+        Seed of the random moves.
     report
         Called at every better schedule.
 
@@ -81,8 +81,8 @@ class Descent:
         )
         self._tuning = active()
         self._step, self._moves = self._tuning.descent_step, self._tuning.descent_moves
-        # What fits below the best, if it costs more than allowed.
-        self._dear: RematOutcome | None = None
+        # The last schedule below the best peak that costs more than allowed.
+        self._too_costly: RematOutcome | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -96,9 +96,9 @@ class Descent:
 
     def _go_down(self, target: int, deadline: Deadline) -> None:
         """Take one step: search below the best peak, and adapt the step or the moves."""
-        problem, best, dear, tuning = self._problem, self.best, self._dear, self._tuning
+        problem, best, too_costly, tuning = self._problem, self.best, self._too_costly, self._tuning
         limit = max(target, min(int(best.peak * (1 - self._step)), best.peak - 1))
-        begin = dear if dear is not None and dear.peak <= limit else best
+        begin = too_costly if too_costly is not None and too_costly.peak <= limit else best
         slot = deadline.share(tuning.descent_step_share)
         moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.schedule)
         found = search_schedules(
@@ -112,11 +112,11 @@ class Descent:
         )
         self._seed += 1
         if found.peak < best.peak and found.cost <= self._most:
-            self.best, self._dear = found._replace(found_by=NAME), None
+            self.best, self._too_costly = found._replace(found_by=NAME), None
             self._report(self.best)
             self._step = min(tuning.descent_longest, self._step * tuning.descent_longer)
             return
-        self._dear = found
+        self._too_costly = found
         if self._step > tuning.descent_shortest and int(best.peak * self._step) > 1:
             self._step *= tuning.descent_shorter
         elif moves <= fitting:

@@ -26,7 +26,8 @@ class FlatProblem(NamedTuple):
         For every entry of ``reads``, 1 if the unit overwrites the storage when it is the last to
         read it, else 0.
     writer
-        The one unit that begins a storage; -1 if it is there from the start or several units do.
+        The only unit that begins a storage; -1 if it is there from the start or several units
+        begin it.
     size, present, kept
         As in the ordering problem, for every storage.
     in_parts

@@ -1,9 +1,9 @@
 """Simulated annealing over schedules: order and repetitions change together.
 
-A move computes a value again before one of its readers (and perhaps the values that this needs),
-runs some unit once less, exchanges one repetition for another, or moves units in a row. Bytes over
-the limit have a price, so that the way between two good schedules may lead through one that does
-not fit (strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
+A move computes a value again before one of its readers (perhaps with the values that this needs),
+removes a repetition, exchanges one repetition for another, or moves consecutive units. Bytes beyond
+the limit have a price, so that the path between two good schedules may lead through a schedule that
+does not fit (strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "local search"
 ONCE = "every op once"
-# Positions that one call of the compiled loop looks at, about; several make a round.
+# Positions visited in one call of the compiled loop, about; a round has several calls.
 _CALL = 1e6
 
 
@@ -44,7 +44,7 @@ def search_schedules(
 ) -> RematOutcome:
     """The cheapest schedule found within ``limit`` bytes.
 
-    If none is found, it is the one of least peak, which exceeds the limit. The result is never
+    If no schedule within the limit is found, the one of least peak is returned. The result is never
     worse than the start.
 
     Parameters
@@ -52,17 +52,18 @@ def search_schedules(
     problem
         The rematerialization problem.
     limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     start
         A valid schedule, which need not fit.
     budget
-        When its deadline passes, the best so far is returned; its seed is that of the moves.
+        When its deadline passes, the best schedule so far is returned. Its seed is that of the
+        moves.
     target_cost
         A cost that is good enough for a schedule that fits.
     joint
         True if first runs may change places.
     moves
-        The most moves to try; if ``None``, until the deadline, or as many as take minutes.
+        Most moves to try; if ``None``, moves end with the deadline, or after some minutes.
     report
         Called at every better schedule.
 
@@ -115,10 +116,9 @@ def search_schedules(
 
 
 class _Walk:
-    """Annealing rounds from the best schedule so far, or from its order alone.
+    """Annealing rounds from the best schedule so far, or from its order of first runs alone.
 
-    Its order is that of first runs, with nothing repeated; from there a round can find other
-    repetitions.
+    From the order alone, a round can find other repetitions.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class _Walk:
         self._make_room(best.schedule)
 
     def _make_room(self, schedule: tuple[int, ...]) -> None:
-        """Keep a schedule, with room for as many runs more."""
+        """Keep a schedule, with room for twice its number of runs."""
         self._kept = np.empty(2 * max(len(schedule), len(self._problem)) + 64, np.int64)
         self._kept[: len(schedule)] = schedule
         self._space = space_for(self._flat, len(self._kept))
@@ -161,11 +161,11 @@ class _Walk:
             )  # fmt: skip
             deadline.spend(result[3])
             result[3] = 0
-            dearer, cheaper = self._tuning.local_price_factors
-            self._price *= dearer if result[4] == 0 else cheaper
+            raising, lowering = self._tuning.local_price_factors
+            self._price *= raising if result[4] == 0 else lowering
         found = tuple(self._kept[: int(result[0])].tolist())
         if result[1] > self._limit:
-            # Where the walk has ended, little is missing.
+            # The end of the walk mostly exceeds the limit only a little.
             try:
                 dropped = drop(self._problem, now[:length].tolist(), self._limit, deadline)
             except TimeUpError:

@@ -1,7 +1,7 @@
 """Random changes of a schedule, each of one window of it.
 
-A move returns ``(low, high, size)``: ``schedule[low:high]`` is to become ``new[:size]``. ``low`` is
--1 where it has nothing to offer.
+A move returns ``(low, high, size)``: ``new[:size]`` is to replace ``schedule[low:high]``. ``low``
+is -1 if no change was found.
 """
 
 # Arrays are described in ``schedule_kernel``; the compiler infers their types.
@@ -14,17 +14,17 @@ import numpy as np
 from cpplan.remat.search.profile_kernel import access_from, read_next
 from cpplan.runtime.loop_compiler import compiled_loop
 
-# Units that one move removes or carries along at most, and those that it inserts.
+# Most units that one move removes or takes along, and most that it inserts.
 _BLOCK, _INSERTED = 8, 24
-# How often what is computed again is chosen anywhere, comes earlier, ends with this value, and is
-# a tree instead of a chain.
+# Probabilities that the value to compute again is any value, that it is computed earlier than
+# needed, that no further value is added, and that a tree is computed instead of a chain.
 _ANYWHERE, _EARLIER, _ENOUGH, _TREE = 0.05, 0.2, 0.6, 0.3
-# How often a value is computed again only where it is read, and a lost input is kept instead of
-# computed again: where it fits, and where it does not.
+# Probability that a value is computed right before its reader; probabilities that a missing input
+# is kept instead of computed again, if it fits and if it does not.
 _LATEST, _KEPT, _KEPT_BEYOND = 0.7, 0.9, 0.3
-# Units that are computed again together to free one value, and looks for such a value.
+# Most units computed again together to free one value, and tries to find such a value.
 MOST_AGAIN, _LOOKS = 250, 12
-# Runs looked at for what was computed only for a run that is removed.
+# Most runs searched for those that were needed only for a removed run.
 _FAR = 100
 
 
@@ -85,7 +85,7 @@ def keeps_order(profile, schedule, low, high, new, size):
 
 @compiled_loop
 def insert(random, flat, rank, first, schedule, length, new):
-    """Compute a value again before one of its readers, and perhaps the values that needs."""
+    """Compute a value again before one of its readers, perhaps with the values that it needs."""
     place, count = _block(random, flat, rank, first, schedule, length, new)
     if count == 0:
         return -1, 0, 0
@@ -94,11 +94,11 @@ def insert(random, flat, rank, first, schedule, length, new):
 
 @compiled_loop
 def _block(random, flat, rank, first, schedule, length, block):
-    """A place, and the number of units to run there again, in ``block``; 0 for none."""
+    """Choose a place and write units to run there again to ``block``; returns both, or no units."""
     place, count = random.integers(0, length), 0
     unit = schedule[place]
     if random.random() < _ANYWHERE:
-        # What nobody reads later is kept: it may be computed again near the end.
+        # A kept value need not be read later: it may be computed again near the end.
         unit = random.integers(0, len(flat.extra))
         place = length - int((length + 1) ** random.random()) + 1
         if not flat.repeatable[unit]:
@@ -218,10 +218,10 @@ def freed_until(flat, profile, storage, place, length):
 
 @compiled_loop
 def again(random, flat, limit, rank, profile, unit, place, kept, kept_beyond, new):
-    """The units to run before a place so that a unit's values are there; how many, or -1.
+    """Write the units to run before a place to compute a unit's values; returns their number or -1.
 
-    Inputs that are not there are kept from their last use on, with the chance ``kept`` if that
-    stays within the limit and ``kept_beyond`` if not; else they are computed again, too.
+    A missing input is kept from its last use on with probability ``kept`` if that stays within the
+    limit, and with ``kept_beyond`` if not. Else it is computed again too.
     """
     profile.stamp[len(flat.size)] += 1
     stamp = profile.stamp[len(flat.size)]
@@ -281,7 +281,7 @@ def removable(flat, first, schedule, length, position):
 
 @compiled_loop
 def remove(random, flat, first, count, position, schedule, length, new):
-    """Run some unit once less, and perhaps its neighbours."""
+    """Remove a repetition, and perhaps those beside it."""
     if not removable(flat, first, schedule, length, position):
         return -1, 0, 0
     end = position + 1
@@ -301,36 +301,36 @@ def remove(random, flat, first, count, position, schedule, length, new):
 
 @compiled_loop
 def remove_with_needs(flat, profile, position, schedule, length, new):
-    """Run a unit once less, and all that was computed again nearby for it alone."""
+    """Remove a repetition, and nearby runs that were repeated only for it."""
     first, access = profile.first, profile.access
     if first[schedule[position]] == position:
         return -1, 0, 0
     begin = max(1, position - _FAR)
     low, size = position, 0
     at = position - begin
-    # From the end of ``new`` to its begin: what stays.
+    # Set a flag for each removed run, from the end of ``new`` to its begin.
     room = at + 1
     for place in range(position - 1, begin - 1, -1):
         unit = schedule[place]
-        gone = first[unit] != place
-        if gone:
+        removed = first[unit] != place
+        if removed:
             for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
                 s = flat.writes[t]
                 k = access_from(profile, s, place) + 1
-                while gone and read_next(flat, profile, s, k):
+                while removed and read_next(flat, profile, s, k):
                     reader = length
                     if k < profile.start[s + 1]:
                         reader = (access[k] >> 2) - 1
                     if reader > position:
-                        gone = False
+                        removed = False
                     elif reader < position:
-                        # It stays if it is among what stays, by its place in ``new``.
-                        gone = new[room + position - reader] == 1
+                        # The run stays if this reader stays, by its flag in ``new``.
+                        removed = new[room + position - reader] == 1
                     k += 1
-                if not gone:
+                if not removed:
                     break
-        new[room + position - place] = np.int64(gone)
-        if gone:
+        new[room + position - place] = np.int64(removed)
+        if removed:
             low = place
     for place in range(low, position):
         if new[room + position - place] == 0:
@@ -341,7 +341,7 @@ def remove_with_needs(flat, profile, position, schedule, length, new):
 
 @compiled_loop
 def exchange(random, flat, rank, first, position, schedule, length, new):
-    """Run some unit once less, and compute another value again."""
+    """Remove a repetition, and compute another value again."""
     if first[schedule[position]] == position:
         return -1, 0, 0
     place, count = _block(random, flat, rank, first, schedule, length, new)
@@ -359,7 +359,7 @@ def exchange(random, flat, rank, first, position, schedule, length, new):
 
 @compiled_loop
 def move_units(random, flat, first, schedule, length, new, reach):
-    """Move some units in a row to an earlier or a later place."""
+    """Move some consecutive units to an earlier or a later place."""
     size = 1
     while size < _BLOCK and random.random() < 0.4:
         size += 1
@@ -375,7 +375,7 @@ def move_units(random, flat, first, schedule, length, new, reach):
     for position in range(begin, begin + size):
         unit = schedule[position]
         if first[unit] != position:
-            # It may become the first: all it waits for must have run.
+            # The run may become the first of its unit, so all predecessors must have run.
             moves_ahead = place < begin and first[unit] >= place and first[unit] < begin
             if moves_ahead and not _ready(flat, unit, first, place):
                 return -1, 0, 0

@@ -44,7 +44,7 @@ Flags = NDArray[np.bool_]
 
 # Shares of the moves.
 _INSERT, _REMOVE, _EXCHANGE, _MOVE = 0.20, 0.25, 0.10, 0.15
-# How often a retention that changed and overlaps another gets another offset.
+# Probability that a retention that changed and overlaps another gets another offset.
 _PLACE = 0.7
 
 
@@ -173,7 +173,7 @@ def anneal_packed(
     moves, weight, hot, cold
         Number of moves; the price of a byte; temperatures at the first and at the last move.
     reach
-        Positions that a unit moves at most; if negative, only offsets change.
+        Most positions by which a unit moves; if negative, only offsets change.
     joint
         True if first runs may change their order.
     random
@@ -218,7 +218,7 @@ def anneal_packed(
                 if overlap(slot, off[slot], 0, begin, end, active, n_active, pending, off, size):
                     conflicts[conflict_count] = slot
                     conflict_count += 1
-        # What may become worse is drawn first, so that most moves are given up halfway.
+        # Draw the accepted increase first, so that most moves are rejected early.
         allowed = -temperature * math.log(1.0 - random.random())
         kind = random.random() if reach > 0 else 0.99
         if kind >= _INSERT + _REMOVE + _EXCHANGE + _MOVE:
@@ -292,7 +292,7 @@ def anneal_packed(
         n_active2 = find_retentions(
             flat, slots, other, other_ids, n, begin2, end2, stop2, active2, latest
         )
-        # Retentions that begin or end at other runs than before.
+        # Retentions that now begin or end at other runs.
         k_changed = 0
         for k in range(n_active):
             slot = active[k]

@@ -1,13 +1,13 @@
 """Search for a schedule and its offsets together.
 
-A schedule whose live bytes fit may still not fit packed: where the live bytes are about the same at
-all steps, packing loses a tenth. Here every retention (retention interval) always has an offset
-below the limit, and retentions may share bytes during the search. It begins with the packing that
-missed the limit: what ends above it moves down, over other retentions. First they are separated,
-with the schedule unchanged; then runs and offsets change together by simulated annealing. Shared
-bytes have a price beside the cost of the runs: a retention is moved away, or its value is computed
-again later, whichever is cheaper. If neither leads to a packing that fits, the same is tried on
-schedules with fewer live bytes.
+A schedule whose live bytes fit may have no packing that fits: if about as many bytes are live at
+all steps, packing loses a tenth. In this search every retention (retention interval) always has an
+offset below the limit, and retentions may share bytes. The search begins with the packing that
+exceeded the limit: retentions that end above it move down, over others. First, retentions are
+separated with the schedule unchanged. Then runs and offsets change together by simulated annealing,
+with a price on shared bytes beside the cost of the runs: either a retention moves, or its value is
+computed again later, whichever is cheaper. If no packing fits, the same is tried on schedules with
+fewer live bytes.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from cpplan.verification.verifier import check_offsets
 
 NAME = "packed search"
 
-# Moves times runs looked at in a second, about, and what a move takes besides, in runs; counted
-# where time is deterministic.
+# Moves times runs visited in a second, about, and the overhead of a move, in runs, for deadlines
+# that count work.
 _RATE, _BESIDES = 1e7, 15
 # Moves times runs in one call of the compiled loop.
 _CALL = 1e6
 
 
 class PackedSchedule(NamedTuple):
-    """A schedule that fits packed.
+    """A schedule with a packing that fits.
 
     Attributes
     ----------
@@ -79,29 +79,29 @@ def search_packed(
     offsets: Ints | None = None,
     report: Callable[[PackedSchedule], None] = lambda found: None,
 ) -> PackedSchedule | None:
-    """The cheapest schedule found with an arena of ``limit`` bytes; ``None`` if none was.
+    """The cheapest schedule found with an arena of ``limit`` bytes; ``None`` if none was found.
 
     Parameters
     ----------
     problem
-        What may run again.
+        The rematerialization problem.
     limit
         Bytes of the arena.
     start
-        A valid schedule. The less its live bytes exceed the limit, or the more they stay below
-        it, the sooner something fits.
+        A valid schedule. The fewer live bytes it has, the sooner a packing fits.
     budget
-        When its deadline passes, the best so far is returned; its seed is that of the moves.
+        When its deadline passes, the best schedule so far is returned. Its seed is that of the
+        moves.
     residency
-        What ``problem`` was made with.
+        Residency with which ``problem`` was made.
     target_cost
         A cost that is good enough.
     joint
         True if the order may change; else first runs keep the start's order.
     moves
-        The most moves to try; if ``None``, until the deadline, or as many as take an hour or so.
+        Most moves to try; if ``None``, moves end with the deadline, or after about an hour.
     offsets
-        Offsets of the start's buffers in a packing that need not fit, to begin with.
+        First offsets of the start's buffers, from a packing that need not fit.
     report
         Called at every better schedule that fits.
 
@@ -182,7 +182,7 @@ def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
 
 
 class _Slots(NamedTuple):
-    """Slots of a schedule: of all that it keeps by first position, of retentions, and of blocks.
+    """Slots of a schedule: all that are in use, by first position; of retentions; of blocks.
 
     ``begin`` and ``end`` are the first and last positions of every slot.
     """
@@ -271,7 +271,7 @@ class _Walk:
         return float(self._result[2])
 
     def packed(self) -> PackedSchedule:
-        """The best so far as a packed schedule; it must fit."""
+        """The best schedule so far, which must fit, with its offsets."""
         schedule, runs, off = self._best
         length = int(self._result[0])
         found = self._find(schedule, runs, length)
@@ -284,7 +284,7 @@ class _Walk:
         return PackedSchedule(units, offsets, peak, self._problem.total_cost(units))
 
     def _find(self, schedule: Ints, runs: Ints, length: int) -> _Slots:
-        """The slots that hold what a schedule keeps."""
+        """The slots of a schedule."""
         begin, end, stop, active = (np.zeros(len(self._off), np.int64) for _ in range(4))
         count = find_retentions(
             self._flat, self._slots, schedule, runs, length, begin, end, stop, active,
@@ -297,7 +297,7 @@ class _Walk:
         return _Slots(begin, end, active, retentions, blocks)
 
     def separate(self, deadline: Deadline, moves: int) -> None:
-        """Change the best's offsets so that retentions share less, by ``moves`` for each."""
+        """Change the best offsets so that retentions share fewer bytes; ``moves`` for each."""
         schedule, runs, off = self._best
         length = int(self._result[0])
         self._measure(schedule, runs, length)
@@ -317,7 +317,7 @@ class _Walk:
         length = int(self._result[0])
         best_schedule, best_runs, best_off = self._best
         schedule, runs, off = best_schedule.copy(), best_runs.copy(), best_off.copy()
-        # Numbers of runs that the best has and the walk had left may have been others' since.
+        # The walk may have reused slots of the best schedule since, so measure them again.
         self._measure(schedule, runs, length)
         calls = max(1, int(moves * length / _CALL))
         price = (self._warm_price if warm else self._price) * self._mean

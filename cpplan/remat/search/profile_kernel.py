@@ -1,8 +1,8 @@
 """Live bytes of a schedule, and how a changed stretch of it changes them.
 
 A move changes a schedule only in a window. Bytes live after the window stay the same, since a
-retention that reaches beyond it is read there before and after the move. So the window is measured
-anew, and before it only the retentions that now reach it, or no longer do.
+retention that reaches beyond it is read there before and after the move. So only the window is
+measured again. Before the window, only retentions change that now reach it or no longer do.
 """
 
 # Arrays are described in ``Profile``; the compiler infers their types.
@@ -226,7 +226,7 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
         later[i] = np.int64(read_next(flat, profile, s, after))
         known = k > start[s]
         before[i] = np.int64(known and read_next(flat, profile, s, k))
-        # From where on a retention before the window would have to last.
+        # The access from which on a retention before the window would have to last.
         reach[i] = (access[k - 1] >> 2) - (access[k - 1] & _SPARED) if known else -1
         last[i] = -1 if known else -2
         spared[i] = 0

@@ -1,7 +1,7 @@
-"""Local search on a schedule: CP-SAT solves windows of it anew, within the memory limit.
+"""Local search on a schedule: CP-SAT solves windows of it again, within the memory limit.
 
-For schedules too long for one model. A window of some dozens of runs is solved in a fraction of a
-second; the runs found replace the window if they cost less.
+This is for schedules too long for one model. A window of some dozens of runs is solved in a
+fraction of a second; the runs found replace the window if they cost less.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ def improve_windows(
     searches: int | None = None,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
-    """Solve windows of a schedule anew until time is up, or the cost meets the bound.
+    """Solve windows of a schedule again until time is up or the cost meets the bound.
 
     Parameters
     ----------
     problem
         Units and storages.
     limit
-        On the peak, bytes.
+        Limit on the peak, bytes.
     start
         A schedule within the limit.
     budget
-        When its deadline passes, the best so far is returned; its seed is that of the windows, and
-        of CP-SAT's random choices.
+        When its deadline passes, the best schedule so far is returned. Its seed is that of the
+        windows and of CP-SAT's random choices.
     bound
-        A proved bound on every schedule's cost, and what proves it.
+        A proved bound on the cost of every schedule, and the name of its proof.
     searches
-        Windows at most; ``None`` for as many as there is time for.
+        Most windows to solve; ``None`` for no limit.
     report
         Called at every improvement.
 
@@ -107,7 +107,7 @@ def improve_window(
     end: int,
     budget: Budget,
 ) -> tuple[int, ...]:
-    """The schedule with the window ``[begin, end)`` solved anew, if that costs less.
+    """The schedule with the window ``[begin, end)`` solved again, if that costs less.
 
     For the parameters see :func:`improve_windows`.
     """

@@ -1,7 +1,6 @@
-"""Conversion from retentions of a schedule to buffers of a program that runs ops again.
+"""Conversion between retentions of a schedule and buffers of a program that runs ops again.
 
-Besides retentions of storages, an arena holds storages that no op accesses, and buffers of ops'
-bodies.
+Besides the retentions, an arena holds storages that no op accesses, and buffers of ops' bodies.
 """
 
 from __future__ import annotations
@@ -24,33 +23,32 @@ from cpplan.runtime.deadline import Deadline
 
 
 class RetentionBuffers:
-    """Converter from offsets of retentions to offsets of buffers.
+    """Converter between offsets of retentions and offsets of buffers.
 
-    Buffers that live throughout and that no unit accesses lie at the arena's end. What a unit's
-    bodies need lies in one block, and so does what the caller hands in for nobody.
+    Buffers that are live throughout and accessed by no unit lie at the end of the arena. The
+    buffers of a unit's bodies lie in one block. Inputs that no op reads lie in another block.
 
     Parameters
     ----------
     problem
-        Whose schedules are packed.
+        Problem of the schedules.
     residency
-        What it was made with.
+        Residency with which the problem was made.
     limit
         Bytes of the arena.
 
     Attributes
     ----------
     room
-        Bytes left for retentions and blocks; negative if what lives throughout needs more than
-        there is.
+        Bytes left for retentions and blocks; negative if buffers live throughout do not fit.
     alignment
-        Of every storage, shape ``(storages,)``.
+        Alignment of every storage, shape ``(storages,)``.
     extra
         Bytes of every unit's block, shape ``(units,)``.
     entry
-        Bytes of the block for what is handed in for nobody.
+        Bytes of the block of inputs that no op reads.
     inner_alignment
-        Of all blocks.
+        Alignment of all blocks.
 
     Examples
     --------
@@ -99,12 +97,12 @@ class RetentionBuffers:
         Parameters
         ----------
         retentions
-            An offset for every retention, in the order in which they begin: what is there from the
-            start by number of the storage, then what every run begins, by number too.
+            Offset of every retention, by begin: first storages from the start, then the storages
+            that every run begins, each group by number.
         blocks
-            An offset for the block of every run, shape ``(len(schedule),)``.
+            Offset of the block of every run, shape ``(len(schedule),)``.
         entry
-            The offset of what is handed in for nobody.
+            Offset of the block of inputs that no op reads.
         """
         names = self._source.ordering.storages
         program, buffers = self._program(schedule)
@@ -126,12 +124,12 @@ class RetentionBuffers:
     def retentions(self, schedule: Sequence[int], offsets: Ints) -> tuple[Ints, Ints, int]:
         """Offsets of the retentions and blocks of a packed schedule, as :meth:`offsets` takes them.
 
-        What lives throughout leaves for the arena's end, and what lies above it moves down.
+        Buffers live throughout move to the end of the arena, and buffers above them move down.
 
         Parameters
         ----------
         offsets
-            An offset for each buffer of ``buffers(schedule)``.
+            Offset of each buffer of ``buffers(schedule)``.
         """
         names = self._source.ordering.storages
         program, buffers = self._program(schedule)
@@ -170,9 +168,9 @@ class RetentionBuffers:
     def _others(
         self, schedule: Sequence[int], program: Program, buffers: Problem
     ) -> tuple[list[int], list[int], list[list[int]]]:
-        """Rows of what lives throughout, of what is handed in, and of what every run's bodies need.
+        """Rows of buffers live throughout, of unread inputs, and of the bodies of every run.
 
-        Storages and empty buffers apart.
+        Retentions and empty buffers are left out.
         """
         graph, starts = program.graph, program.starts
         first = np.cumsum([0, *(len(self._source.units[unit]) for unit in schedule)])
@@ -201,7 +199,7 @@ def _height(buffers: Problem, rows: list[int]) -> int:
 
 
 def _first_fit(buffers: Problem, rows: list[int]) -> Ints:
-    """Offsets of some buffers alone, the same for every run of a unit."""
+    """Offsets of some buffers as a separate problem, the same for every run of a unit."""
     alone = buffers.subset(np.array(rows, np.int64))
     by_size = np.lexsort((alone.lower, -alone.size))
     return first_fit_in_order(alone, by_size.tolist(), Deadline(math.inf))

@@ -11,7 +11,7 @@ from cpplan.model.problem import Ints
 from cpplan.remat.search.flat_problem import FlatProblem
 from cpplan.runtime.loop_compiler import compiled_loop
 
-# Offsets that are looked at for a retention, at most.
+# Most offsets to try for a retention.
 _LOOKS = 400
 # Any number of bytes, what cannot be, and retentions in another's way that move with it, at most.
 _ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
@@ -19,7 +19,9 @@ _ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
 
 @compiled_loop
 def find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active, latest):
-    """The retentions of a schedule: first and last position, run that ends them; and their number.
+    """Find the retentions of a schedule and return their number.
+
+    Sets their first and last positions, and the runs that end them.
 
     ``active`` lists their slots by first position; ``end`` of all other slots is -1. ``latest`` is
     scratch, a row for every storage.
@@ -88,9 +90,9 @@ def overlap(slot, offset, limit, begin, end, active, count, pending, off, size):
 
 @compiled_loop
 def place(random, slot, limit, most, align, begin, end, active, count, pending, off, size, near):
-    """``(offset, bytes shared)`` where a retention shares least with others, beside one of them.
+    """Offset beside another retention at which a retention shares least, and the bytes shared.
 
-    If that is more than ``most``, its offset is left and the bytes are ``most + 1``.
+    If these exceed ``most``, the offset is unchanged and the bytes are ``most + 1``.
     """
     found = 0
     for k in range(count):
@@ -140,7 +142,7 @@ def shift(
     random, slot, limit, most, align, begin, end, active, count, pending, off, size, near, moved,
     before,
 ):  # fmt: skip
-    """Move a retention, and those in its way; return the bytes shared more, or ``NO``."""
+    """Move a retention and those it overlaps; returns the increase of shared bytes, or ``NO``."""
     found = 0
     for k in range(count):
         other = active[k]
@@ -211,7 +213,7 @@ def place_all(
     random: np.random.Generator, flat: FlatProblem, slots: int, schedule: Ints, ids: Ints,
     length: int, limit: int, align: Ints, off: Ints, size: Ints,
 ) -> int:  # fmt: skip
-    """Offsets for all retentions, those of the largest area first; bytes that they share."""
+    """Place all retentions, the largest area first; returns the bytes that they share."""
     total = len(size)
     begin, end, stop, active, near = (np.zeros(total, np.int64) for _ in range(5))
     latest = np.empty(len(flat.size), np.int64)

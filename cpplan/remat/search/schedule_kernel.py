@@ -37,8 +37,8 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 # Shares of the moves; the rest move units.
 _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
-# How often an insertion frees a value where bytes are beyond the limit, if there are any, and a
-# removal also removes what was computed only for it.
+# Probability that an insertion frees a value where bytes are beyond the limit, if there are any,
+# and that a removal also removes the runs that were needed only for it.
 _RELIEVE, _WITH_NEEDS = 0.8, 0.5
 # Work of a move, of looking in vain for a value to free, of judging a move for each position of its
 # window and of the schedule, and of following a schedule, for each position: in seconds, about.
@@ -89,23 +89,23 @@ def anneal(
     limit
         Bytes.
     schedule, length
-        The start; overwritten with where the walk ends, whose length is returned.
+        The start; overwritten with the end of the walk, whose length is returned.
     best
-        Filled with the best schedule: within the limit the cheapest, else that of least peak.
+        Filled with the best schedule: the cheapest within the limit, else the one of least peak.
     result
-        ``[length, peak, cost, work, fitted, beyond]``: of ``best``, on entry too; the seconds of
-        work done, added up; how often the walk was within the limit; the bytes that its end has
-        beyond the limit, added up over all positions.
+        ``[length, peak, cost, work, fitted, beyond]``: the first three are those of ``best``, on
+        entry too; then the sum of the work done, seconds; the number of times that the walk was
+        within the limit; and the bytes beyond the limit at its end, added up over all positions.
     moves
-        How many are tried.
+        Number of moves to try.
     weight
-        See above.
+        Price of bytes beyond the limit, see above.
     hot, cold
         Temperatures at the first and at the last move.
     reach
-        Positions that a unit moves at most.
+        Most positions by which a unit moves.
     fixed
-        Whether first runs keep the order that they have in ``schedule``.
+        True if first runs keep their order in ``schedule``.
     random
         A ``numpy.random.Generator``.
     space
@@ -158,7 +158,7 @@ def anneal(
                 more += flat.cost[new[k]]
             for position in range(low, high):
                 more -= flat.cost[schedule[position]]
-        # What may become worse is drawn first: most moves are given up by their cost alone.
+        # Draw the accepted increase first: most moves are then rejected by their cost alone.
         allowed = -temperature * math.log(1.0 - random.random())
         if more - scale * beyond > allowed:
             continue
@@ -190,22 +190,22 @@ def anneal(
 
 
 @compiled_loop
-def drop_values(flat, limit, schedule, length, steps, going, random, space):
-    """Free values where most bytes are live, to be computed again when read; return the length.
+def drop_values(flat, limit, schedule, length, steps, progress, random, space):
+    """Free values where most bytes are live and compute them again when read; returns the length.
 
-    Every value that may be freed there is tried, and that with the most bytes beyond the limit
-    saved for its cost is taken.
+    Every value that may be freed there is tried. The one that saves the most bytes beyond the limit
+    for its cost is taken.
 
     Parameters
     ----------
     flat, limit, schedule, length
         See :func:`anneal`; ``schedule`` is changed.
     steps
-        Values freed at most.
-    going
-        Set to 1 if another call may free more, else 0, and to the work done, seconds.
+        Most values to free.
+    progress
+        Set to 1 if another call may free more, else to 0; and to the work done, seconds.
     random
-        A ``numpy.random.Generator``, of which nothing depends.
+        A ``numpy.random.Generator``; it does not affect the result.
     space
         As in :func:`anneal`.
     """
@@ -215,9 +215,9 @@ def drop_values(flat, limit, schedule, length, steps, going, random, space):
     for unit in range(len(flat.cost)):
         free += flat.cost[unit]
     free = 1e-9 * (free / len(flat.cost)) + 1e-12
-    going[0], going[1] = 0.0, 0.0
+    progress[0], progress[1] = 0.0, 0.0
     for _ in range(steps):
-        going[1] += _FOLLOW_WORK * length
+        progress[1] += _FOLLOW_WORK * length
         peak, beyond = follow(flat, schedule, length, limit, profile)
         if beyond == 0:
             return length
@@ -238,7 +238,7 @@ def drop_values(flat, limit, schedule, length, steps, going, random, space):
                     continue
                 low, high, size = put(schedule, length, stop, new, count)
                 less = -beyond_after(flat, limit, schedule, profile, low, high, new, size)
-                going[1] += _JUDGE_WORK * (2 + size) + _RANGE_WORK * length
+                progress[1] += _JUDGE_WORK * (2 + size) + _RANGE_WORK * length
                 if less <= 0:
                     continue
                 cost = free - flat.cost[schedule[low]]
@@ -250,7 +250,7 @@ def drop_values(flat, limit, schedule, length, steps, going, random, space):
         if best_low < 0:
             return length
         length = _take(schedule, length, best_low, best_high, chosen, best_size)
-    going[0] = 1.0
+    progress[0] = 1.0
     return length
 
 

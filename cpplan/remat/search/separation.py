@@ -1,8 +1,8 @@
 """Offsets within a limit for retentions of known sizes and times, by guided local search.
 
-Retentions may share bytes at first. One after another moves to where it shares least, weighted pair
-by pair; once no retention moves, pairs that still share bytes get more weight (Voudouris and Tsang,
-1999; for packing, with moves along one axis: Egeblad, Nielsen and Odgaard, 2007).
+At first, retentions may share bytes. One after another moves to the offset where it shares least,
+weighted by pairs. Once no retention moves, pairs that still share bytes get more weight (Voudouris
+and Tsang, 1999; for packing, with moves along one axis: Egeblad, Nielsen and Odgaard, 2007).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cpplan.remat.search.separation_kernel import separate, space_for
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# Moves times retentions in one call of the compiled loop, and in a second, about; and what a move
-# takes besides, in retentions.
+# Moves times retentions in one call of the compiled loop, and in a second, about; and the overhead
+# of a move, in retentions.
 _CALL, _RATE, _BESIDES = 2e6, 7e7, 30
 
 
@@ -44,15 +44,15 @@ def separate_retentions(
     Parameters
     ----------
     retentions
-        None larger than the limit.
+        The retentions, each at most as large as the limit.
     offsets
-        Where to begin: each a multiple of its alignment, so that no retention ends above the limit.
+        First offsets: multiples of the alignments, so that no retention ends above the limit.
     limit
-        Bytes.
+        Limit on the ends, bytes.
     deadline
         When it passes, the best so far is returned.
     random
-        For the order of moves.
+        Generator for the order of moves.
     moves
         The most moves to try; if ``None``, until the deadline.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cpplan.model.problem import Ints
 from cpplan.runtime.loop_compiler import compiled_loop
 
-# Prices nearer to each other than this are one.
+# Prices that differ by less than this count as equal.
 _SAME = 1e-6
 _NEVER = 1 << 60
 
@@ -70,7 +70,7 @@ def space_for(low: Ints, size: Ints) -> Space:
 
 @compiled_loop
 def separate(random, retentions, weight, low, best, limit, moves, space):
-    """Move retentions to where they cost least, and return the fewest bytes shared, pair by pair.
+    """Move retentions to their cheapest offsets; returns the fewest bytes shared by pairs.
 
     Every byte that two retentions share costs the pair's weight. When no retention that shares
     bytes has a better offset, the weight of every pair that shares some rises by one.
@@ -82,7 +82,8 @@ def separate(random, retentions, weight, low, best, limit, moves, space):
     retentions
         ``(begin, end, size, alignment)``, each of shape ``(retentions,)``; ``end`` is exclusive.
     weight
-        Of every pair, symmetric, zero on the diagonal, shape ``(retentions, retentions)``; updated.
+        Weight of every pair, symmetric, zero on the diagonal, shape ``(retentions, retentions)``;
+        updated.
     low
         The offset of every retention; updated.
     best
@@ -90,7 +91,7 @@ def separate(random, retentions, weight, low, best, limit, moves, space):
     limit
         Bytes; no retention ends above.
     moves
-        Retentions that are looked at, at most.
+        Most retentions to visit.
     space
         As :func:`space_for` makes it.
     """
@@ -190,7 +191,7 @@ def _near(i, begin, end, low, high, by_low, by_high, weight, near):
 
 @compiled_loop
 def cheapest(random, size, step, top, near):
-    """``(offset, price)`` where a retention of ``size`` bytes costs least, a multiple of ``step``.
+    """Offset with the least price for ``size`` bytes, a multiple of ``step``, and that price.
 
     The price is piecewise linear: as a retention moves up, the bytes it shares with another grow,
     are constant, and shrink. The pieces' ends are merged in order. Offsets are at most ``top``.

@@ -1,8 +1,8 @@
 """Enumeration of the short schedules of a small problem.
 
-It is for the end of a search: a schedule whose live bytes fit may not fit packed where another
-does, and with several pools or shared bytes, live bytes are a poor guide. Few units have few
-schedules, so that all of them can be packed.
+They are tried at the end of a search. Of two schedules whose live bytes fit, one may have a packing
+that fits and the other none; with several pools or aliases, live bytes are a poor guide. A problem
+of few units has few schedules, so that all of them can be packed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 NAME = "short schedules"
-# Seconds a run to extend a schedule by one, where time is counted in work.
+# Seconds to extend a schedule by a run, for each of its runs, for deadlines that count work.
 _WORK = 1e-5
 
 
@@ -32,22 +32,22 @@ def short_schedules(
 ) -> Iterator[tuple[int, ...]]:
     """Yield the schedules within ``limit`` live bytes that cost at most ``most``.
 
-    Those in which nothing runs again come first, then those with one run more, and so on.
+    Schedules without repetitions come first, then those with one more run, and so on.
 
     Parameters
     ----------
     problem
         Units and storages.
     limit
-        Live bytes.
+        Limit on live bytes.
     most
-        What a schedule may cost.
+        Limit on the cost of a schedule.
     deadline
-        Ends the enumeration when it passes, by ``TimeUpError``.
+        Ends the enumeration with ``TimeUpError`` when it passes.
     order
-        Of the units' first runs, if that is given.
+        Order of the units' first runs, if it is given.
     again
-        Runs beyond one of each unit; if ``None``, as the tuning says.
+        Most repetitions; by default ``RematTuning.short_again``.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def short_schedules(
     if order is not None:
         for k, unit in enumerate(order):
             before[unit] |= set(order[:k])
-    # What is kept may be dropped and made again: until the end, it need not stay.
+    # A kept storage may be freed and computed again, so that it need not stay live until the end.
     ordering = problem.ordering
     begun = replace(problem, ordering=replace(ordering, kept=np.zeros_like(ordering.kept)))
     for longest in range(len(problem), len(problem) + again + 1):

@@ -1,8 +1,8 @@
-"""A window of a schedule as a rematerialization problem of its own.
+"""A window of a schedule as a separate rematerialization problem.
 
-The runs at the positions ``begin <= position < end`` may be chosen anew, the others retention.
-Values that are still read, in the window or after it, are there at its beginning; those read after
-it are kept to its end. Units that have run before need not run, but may.
+The runs at the positions ``begin <= position < end`` may be replaced, the others stay. Values read
+in the window or after it are live at its beginning; values read after it are kept to its end. Units
+that have run before the window may run again in it, but need not.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class RematWindow:
     Attributes
     ----------
     problem
-        Its units and storages, renumbered. What lives throughout, whatever runs, is its base.
+        Units and storages of the window, renumbered. Storages live throughout count in its base.
     units
-        For every unit of it, the unit of the whole problem.
+        For every unit of the window, its number in the whole problem.
     done
-        Its units that have run before.
+        Units of the window that have run before.
     runs
-        What runs now, in its numbers.
+        Present runs of the window, as units of the window.
     """
 
     problem: RematProblem
@@ -44,8 +44,8 @@ def remat_window(
 ) -> RematWindow:
     """The window ``[begin, end)`` of a schedule. O(accesses).
 
-    Besides the units that run in it, up to ``others`` units that have run before may run in it:
-    those that write what lives at its ends, and what they read in turn.
+    Besides the units that run in the window, up to ``others`` earlier units may run in it: those
+    that write values live at the ends of the window, and the writers of their inputs in turn.
 
     Raises
     ------
