@@ -24,7 +24,7 @@ from cpplan.remat.footprint import Footprint
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.starts import first_schedules
+from cpplan.remat.heuristics.starts import first_schedules, smallest_evicted
 from cpplan.remat.known_schedules import KnownSchedules, better
 from cpplan.remat.live_limits import Halving
 from cpplan.remat.reach import reach_bound
@@ -172,10 +172,15 @@ class ScheduleSearch:
     def start_below(self, most: float, budget: Budget) -> RematOutcome:
         """The schedule of least peak by eviction and checkpoints that costs at most ``most``.
 
-        Their limits are halfway between the bound and the least peak at this cost.
+        First come limits at equal ratios, then limits halfway between the bound and the least peak
+        at this cost.
         """
         known = self.known
         self._look_for_reach(None, budget)
+        even = budget.share(active().even_share).deadline
+        found = smallest_evicted(self.problem, known.least.bytes, self._orders, even, dearest=most)
+        if found is not None:
+            known.add(known.measure(*found))
         limits = Halving(known.least.bytes, known.smallest(most).peak, active().halvings)
         for limit in limits:
             if budget.deadline.expired():

@@ -89,7 +89,9 @@ class RematTuning:
     windows_share
         Share for windows.
     halvings
-        Limits tried for a start of least peak.
+        Limits tried for a start of least peak, each halfway.
+    even_limits, even_share
+        Limits at equal ratios for which values are evicted before, and the time for all of them.
     start_near
         Largest live bytes of a start, as a multiple of the limit, that may be brought below it.
     walks
@@ -233,6 +235,8 @@ class RematTuning:
     local_share: float = 0.6
     windows_share: float = 0.5
     halvings: int = 8
+    even_limits: int = 12
+    even_share: float = 0.3
     start_near: float = 1.15
     walks: int = 3
     skewed: float = 30.0

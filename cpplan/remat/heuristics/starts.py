@@ -10,7 +10,7 @@ from cpplan.model.problem import Ints
 from cpplan.remat.heuristics.checkpoints import checkpoint
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.eviction import NAMES, RULES, Evictions
+from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictions
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -91,3 +91,53 @@ def first_schedules(
     except TimeUpError:
         pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made), key=rank)
+
+
+def smallest_evicted(
+    problem: RematProblem,
+    least: int,
+    orders: Iterable[Sequence[int] | Ints],
+    deadline: Deadline,
+    *,
+    dearest: float,
+) -> Start | None:
+    """The schedule of least peak that eviction makes of an order for at most ``dearest``.
+
+    What eviction makes often has far fewer bytes than its limit, now for one limit, now for
+    another: limits from ``least`` to each order's peak are tried, at equal ratios. ``None`` if none
+    is cheap enough; when the deadline passes, the best so far.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> smallest_evicted(problem, 12, [range(4)], Deadline(600), dearest=5)
+    Start(schedule=(0, 1, 2, 0, 3), name='farthest_use')
+    """
+    count, found = active().even_limits, list[tuple[int, int | float, tuple[int, ...]]]()
+    tried = dict.fromkeys(tuple(int(unit) for unit in order) for order in orders)
+    peaks = {order: problem.peak(order) for order in tried}
+    evictions = Evictions(problem)
+    try:
+        for turn in range(count):
+            for order, peak in peaks.items():
+                if peak <= least or least <= 0:
+                    continue
+                deadline.check()
+                limit = int(least * (peak / least) ** (turn / count))
+                schedule = evictions.run(order, limit, FARTHEST_USE, deadline)
+                if schedule is not None:
+                    cost = problem.total_cost(schedule)
+                    if cost <= dearest:
+                        found.append((problem.peak(schedule), cost, schedule))
+    except TimeUpError:
+        pass  # what was made until then stands
+    return Start(min(found)[2], NAMES[RULES.index(FARTHEST_USE)]) if found else None
