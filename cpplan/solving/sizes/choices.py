@@ -1,4 +1,4 @@
-"""Choices that are the same at all sizes: the order of ops, and the inputs written over in place.
+"""Choices that are the same at all sizes: the order of ops, and the aliases in place.
 
 Both are chosen with every variable at its largest, where bytes are scarcest.
 """
@@ -22,21 +22,21 @@ from cpplan.solving.tuning import SolvingTuning
 
 
 class Choices(NamedTuple):
-    """The program in its order, and the buffers written in place over others."""
+    """The program in its order, and the aliases in place that it uses."""
 
     program: Program
     relations: tuple[Relation, ...] = ()
 
 
 def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> Choices:
-    """The best order found, if one is to be searched, and what is best done in place in it.
+    """The best order found, if the order is searched, and the best aliases in place in it.
 
     Parameters
     ----------
     run
-        Its deadline is for all stages; Ctrl-C ends it. Of relations, it may choose in place only.
+        The run, whose deadline is for all stages; Ctrl-C ends it. Only aliases in place are chosen.
     program
-        Of symbolic sizes.
+        A program of symbolic sizes.
     listed
         The sizes.
     """
@@ -58,7 +58,7 @@ def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> C
 
 
 def _whole_buffers(graph: Graph) -> Graph:
-    """The graph with in-place writes of whole buffers only, as the place of a view may move."""
+    """The graph with in-place writes of whole buffers only, since offsets of views may change."""
     ops = []
     for op in graph.ops:
         bodies = tuple(_nothing_in_place(body) for body in op.bodies)
@@ -76,10 +76,10 @@ def _nothing_in_place(graph: Graph) -> Graph:
 
 
 def merge_related(problem: Problem, relations: Sequence[Relation]) -> tuple[Problem, Ints]:
-    """Problem with one buffer for all written over one another, and the row of every buffer in it.
+    """Problem with one buffer for each set of aliases in place, and the new row of every buffer.
 
-    Such buffers have the same bytes at every size, as a graph of symbolic sizes requires of aliases
-    in place.
+    Such buffers have equal sizes at all values of the variables: graphs of symbolic sizes require
+    that of aliases in place.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""``plan_sizes``: a graph of symbolic sizes planned for some of them at once.
+"""``plan_sizes``: one plan for a graph at several sizes of its symbolic dimensions.
 
-Offsets retention while sizes change, so what is planned is one layout (see
-``cpplan.packing.sizes.solve``) of
-the buffers' bytes at each size, which are those of the graph bound to its values. Ops run in one
-order at all sizes. What is written in place is one buffer with what it is written over, since both
-have the same bytes at every size; nothing is placed within another tensor, where it would move.
+Offsets are the same at all sizes, so that the plan is one layout (see
+``cpplan.packing.sizes.solve``). The bytes of the buffers at a size are those of the graph bound to
+its values. Ops run in the same order at all sizes. Aliases in place have the same bytes at every
+size, and become one buffer. Placements within other tensors are not used, because their offsets
+would change with the size.
 """
 
 from __future__ import annotations
@@ -56,63 +56,62 @@ def plan_sizes(
     deterministic: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> SizesPlan:
-    """One offset for every buffer that holds at several sizes, and the arena needed at each.
+    """Plan with one offset for every buffer at all given sizes, and the arena needed at each.
 
-    :func:`~cpplan.solve` plans at the bounds of the variables: its plan holds at all sizes below,
-    but only the arena at the bounds is made small. Here the sizes that will be used are known. Only
-    they count, so that variables need no bounds; and which buffers lie on top, where a smaller size
-    leaves bytes free, is chosen with all of them in view.
+    :func:`~cpplan.solve` plans at the bounds of the variables: its plan holds for all smaller
+    sizes, but only the arena at the bounds is minimised. This function is for known sizes. Only
+    these count, so that variables need no bounds. The topmost buffers, which decide the arenas at
+    smaller sizes, are chosen for all of them.
 
     Parameters
     ----------
     source
         A graph of symbolic sizes, or a program of one.
     sizes
-        Values of all variables, for each size: ``[{"N": 1}, {"N": 8}]``. One that has a single
+        Values of all variables for each size: ``[{"N": 1}, {"N": 8}]``. A variable with a single
         value within its bounds may be left out.
     time_limit
-        Seconds for everything; the best layout so far is returned when they are over.
+        Seconds for the whole run; then the best layout so far is returned.
     order
-        ``"given"``: ops run in the order in which the graph lists them, or the program has them.
-        ``"search"``: in the order that needs the fewest bytes with every variable at its largest.
+        ``"given"`` keeps the order of the graph or the program. ``"search"`` takes the order that
+        needs the fewest bytes with every variable at its largest value.
     in_place
-        Let ops write over what they are the last to read, where the model says that they may: what
-        is best with every variable at its largest. (There is no ``placement``: what lies within
-        another tensor would move with the size.)
+        Let ops overwrite inputs that they read last, where the model allows it. The aliases are
+        chosen with every variable at its largest value. (There is no ``placement``: offsets within
+        another tensor would change with the size.)
     prefix_stable
-        Go on to minimise the arena at every size, from the largest to the smallest, with what came
-        before at its minimum. Otherwise, all but the largest are what the layout happens to need.
+        True to minimise also the arena at every size, from the largest to the smallest, each with
+        the earlier ones at their minimum. If false, only the first level is minimised.
     objective
-        What comes first: the ``"largest"`` arena, or the worst ``"ratio"`` of an arena to the bytes
-        that this size planned alone needs at least.
+        First level: the ``"largest"`` arena, or the worst ``"ratio"`` of an arena to the lower
+        bound of that size alone.
     capacities
-        What the arena may have at each size (``262144``, ``"256 KiB"``, ``None`` for any number of
-        bytes). They come before all else.
+        Limit on the arena at each size (``262144``, ``"256 KiB"``, ``None`` for no limit). They
+        come before all levels.
     inputs, outputs, constants
-        What the arena holds of the model's boundary: see
-        :class:`~cpplan.model.residency.Residency`.
+        Handling of the model's boundary: see :class:`~cpplan.model.residency.Residency`.
     workers
-        Threads; as many as there are cores if left out. With one, and where time does not end the
-        search, the same input and seed give the same plan.
+        Threads; by default one a core. With one worker, if the time limit does not end the search,
+        the same input and seed give the same plan.
     seed
-        For random choices.
+        Seed of random choices.
     deterministic
         Count work instead of time, with one worker.
     progress
-        Called with each improvement: of the largest arena and its bound, or with neither where that
-        is not what comes first.
+        Called with each improvement: with the largest arena and its bound if that is the first
+        level, else with ``None`` for both.
 
     Returns
     -------
     SizesPlan
-        Verified at every size; without offsets if none that keep the capacities were found. All
-        that is proved is for its order, and for what is done in place in it.
+        Verified at every size; without offsets if no layout within the capacities was found.
+        Bounds hold for its order and its aliases in place.
 
     Raises
     ------
     InputError
-        If an option is not understood, the graph has no variables, or a size lacks a value or has
-        one out of its bounds.
+        If an option is not understood, the graph has no variables, or a size lacks a value or has a
+        value out of its bounds.
 
     Examples
     --------
@@ -158,7 +157,7 @@ def plan_sizes(
         report=_reporter(progress, deadline, objective, limited=any(x is not None for x in limits)),
     )
     with holding_interrupts() as hold:
-        hold()  # what was found is checked and handed out, however impatient the user
+        hold()  # check and return the plan even if the user presses Ctrl-C again
         plan = plan_of(run, choices, listed, problems, rows, layout)
         if plan.offset is not None:
             verify(program, plan)
@@ -168,7 +167,7 @@ def plan_sizes(
 def _within_sizes(
     source: Graph | Program, sizes: Sequence[Mapping[str, int]]
 ) -> tuple[Program, list[dict[str, int]]]:
-    """The program with no variable beyond the sizes, and these with variables in one order."""
+    """The program with bounds narrowed to the sizes, and the sizes with variables in order."""
     program = as_program(source)
     if not isinstance(program, Program):
         raise InputError("plan_sizes needs a graph: a bare problem has no symbolic dimensions")

@@ -34,9 +34,9 @@ def plan_of(
     Parameters
     ----------
     run
-        What was asked for.
+        The run.
     choices
-        The order, and the aliases in place.
+        The order, and the aliases in place used.
     listed
         The sizes.
     problems
@@ -53,7 +53,7 @@ def plan_of(
     packed = run.place(here, layout.alone_offset[k][rows], layout.found_by or "no plan")
     plan = make_plan(packed, run.residency, runtime=layout.runtime or 0.0, history=())
     if relations:
-        # The bound is for buffers that share nothing.
+        # The bound holds only without aliases.
         plan = replace(plan, lower_bound=None, bound_by=None, certificate=None)
     if layout.offset is None:
         plan = replace(
@@ -72,7 +72,7 @@ def plan_of(
 
 
 def _shortfall(problems: Sequence[Problem], layout: SizesLayout) -> str:
-    """Message why there is no plan: a size that does not fit alone, or all of them together."""
+    """Message for a missing plan: a size that does not fit alone, or the sizes together."""
     for k, capacity in enumerate(layout.capacities):
         bound = lower_bound(problems[k])
         if capacity is not None and bound.value > capacity:
@@ -81,7 +81,7 @@ def _shortfall(problems: Sequence[Problem], layout: SizesLayout) -> str:
     if layout.status == "infeasible":
         return f"no layout is within all capacities: at some size {layout.bound[0]} B are missing"
     return (
-        "no layout within all capacities was found in time: at some size the best needs "
+        "no layout within all capacities was found in time: at some size the best layout needs "
         f"{layout.value[0]} B more"
     )
 

@@ -21,15 +21,15 @@ class PlannedSize(NamedTuple):
     Attributes
     ----------
     values
-        Of the variables.
+        Values of the variables.
     arena
         Bytes needed of the arena, ``None`` if there is no plan.
     lower_bound
-        Lower bound on the arena here of every layout with the same offsets at all sizes.
+        Lower bound on the arena at this size, for layouts with the same offsets at all sizes.
     alone, alone_bound
-        Bytes needed where this size is planned alone, and a bound on that.
+        Bytes needed if this size is planned alone, and a bound on them.
     capacity
-        The limit asked for, or ``None``.
+        Limit on the arena, or ``None``.
     """
 
     values: Mapping[str, int]
@@ -60,7 +60,7 @@ class PlannedSize(NamedTuple):
 
 
 class PlannedLevel(NamedTuple):
-    """A level that was minimised, with the levels before it kept at their best."""
+    """A level that was minimised, with the earlier levels at their best values."""
 
     name: str
     value: int
@@ -71,23 +71,24 @@ class PlannedLevel(NamedTuple):
 class SizesPlan:
     """One plan for several sizes: the offsets are the same, the arena depends on the size.
 
-    At a size, everything lies within that size's arena, so growing it moves nothing.
+    No buffer moves if the arena grows from one size to another.
 
     Attributes
     ----------
     status
-        ``optimal``: every level is proved smallest, given the ones before it. ``feasible``: a
+        ``optimal``: every level is proved smallest, given the earlier levels. ``feasible``: a
         layout, not proved best. ``infeasible``: proved not to fit the capacities. ``unknown``: no
-        layout within them was found, and none was ruled out. All in the order of ops in ``plan``,
-        and with what that does in place.
+        layout within the capacities was found, and none is excluded. All statuses refer to the
+        order of ops and the aliases in place of ``plan``.
     sizes
-        In the order given.
+        The sizes, in the given order.
     levels
-        What was minimised, one after another. Prices are in thousandths.
+        Levels that were minimised, one after another. Prices are in thousandths.
     plan
-        Offsets, order and shapes. ``plan.at(N=8)`` gives those of a size, and views into an arena,
-        at every size of the list and at any other where no buffer is larger than at one of these.
-        Its own columns are those of the size with the largest arena, ``plan.peak``.
+        Offsets, order and shapes. ``plan.at(N=8)`` gives those of one size, and views into an
+        arena. It holds for every size of the list, and for other sizes if all buffers are at most
+        as large as at a size of the list. The columns of ``plan`` are those of the size with the
+        largest arena, ``plan.peak``.
     runtime
         Seconds, or ``None`` if it came from a file.
     """
@@ -133,7 +134,7 @@ class SizesPlan:
         Raises
         ------
         InputError
-            If the file cannot be read or holds something else; names the file.
+            If the file cannot be read or holds something else; the message names the file.
         """
         found: SizesPlan = open_door("SizesPlan.load")(path)
         return found

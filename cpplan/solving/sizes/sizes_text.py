@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def format_sizes(found: SizesPlan) -> str:
-    """A plan for several sizes: what was minimised, and what each size needs."""
+    """Text of a plan for several sizes: the levels minimised, and a table of the sizes."""
     levels = ", ".join(
         f"{printable(name)} {value}" + ("" if value == bound else f" (at least {bound})")
         for name, value, bound in found.levels
