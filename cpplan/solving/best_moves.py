@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan, Progress
+from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
-from cpplan.model.residency import choose_residency
+from cpplan.model.residency import Residency, choose_residency
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.budget import Budget, using
@@ -33,78 +34,124 @@ if TYPE_CHECKING:
 
 def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     """A verified plan in which tensors move between two pools."""
-    from cpplan.solving.spilled_plan import make_spilled_plan
-    from cpplan.spilling.recomputing import spill_or_recompute
-    from cpplan.spilling.solve import spill
-
     if not isinstance(source, Program):
         raise InputError("spill=True needs a graph: a bare problem has no ops that access tensors")
-    assert request.pools is not None
-    fast, slow = request.pools
-    residency = choose_residency(request.inputs, request.outputs, request.constants)
     history: list[Progress] = []
-
-    time = request.objective == "time"
+    common = {"share": request.in_place, "report": _reporter(request, budget, history)}
     split: Split | None = None
-    unit = "cycles of moves" if time else "B moved"
+    with using(budget.tuning), telling(lambda text: None):
+        if request.remat:
+            found = _recompute_or_move(source, request, budget, common)
+        else:
+            found, split = _move_pieces(source, request, budget, common)
+    with holding_interrupts() as hold, without_collection():
+        hold()
+        return _verified_plan(source, request, budget, found, split, history)
+
+
+def _reporter(
+    request: Request, budget: Budget, history: list[Progress]
+) -> Callable[[int | None, int, str], None]:
+    """Function that records the cost of moves and its bound in the history."""
+    unit = "cycles of moves" if request.objective == "time" else "B moved"
 
     def report(paid: int | None, bound: int, source: str) -> None:
-        said = "no plan yet" if paid is None else f"{paid} {unit}"
+        value = "no plan yet" if paid is None else f"{paid} {unit}"
         event = Progress(
-            budget.deadline.elapsed(), None, None, f"{said}, at least {bound}: {source}"
+            budget.deadline.elapsed(), None, None, f"{value}, at least {bound}: {source}"
         )
         history.append(event)
         if request.progress is not None:
             request.progress(event)
 
-    common: dict[str, Any] = {"share": request.in_place, "report": report}
-    with using(budget.tuning), telling(lambda text: None):
-        if request.remat:
-            schedules = _schedules(source, request, budget)
-            found = spill_or_recompute(
-                source, residency, (fast, slow), budget, schedules=schedules, **common
-            )
-        else:
-            common |= {"order": request.order == "search", "time": time}
-            tuning = budget.tuned(SolvingTuning)
-            splits = _splits(source, request, budget) if request.split else iter(())
-            other = next(splits, None)
-            first = budget if other is None else budget.share(tuning.spill_unsplit_share)
-            found = spill(source, residency, (fast, slow), first, **common)
-            while other is not None:
-                assert isinstance(other.packed.source, Program)
-                # The pieces are derived anew for each check of the plan.
-                budget.deadline.reserve(tuning.spill_pieces_checked * other.derived)
-                share = budget.share(tuning.spill_pieces_share)
-                cut = spill(other.packed.source, residency, (fast, slow), share, **common)
-                if _moves_less(cut, found):
-                    found, split = cut, other
-                other = next(splits, None)
-    with holding_interrupts() as hold, without_collection():
-        hold()
-        plan = make_spilled_plan(
-            found,
-            source.graph,
-            (fast, slow),
-            residency,
-            share=request.in_place,
-            time=time,
-            runtime=budget.deadline.elapsed(),
-            history=history,
-        )
-        if request.split and plan.offset is not None and split is not None:
-            plan = replace(plan, pieces=split.pieces)
-        if plan.status == "feasible" and not budget.deadline.expired():
-            plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
-        if plan.offset is not None:
-            plan = verify_counting(source, plan)
+    return report
+
+
+def _recompute_or_move(
+    program: Program, request: Request, budget: Budget, common: Mapping[str, Any]
+) -> Spilled:
+    """Moves and repetitions together, from schedules that fit by repetitions alone."""
+    from cpplan.spilling.recomputing import spill_or_recompute
+
+    schedules = _schedules(program, request, budget)
+    pools = _two_pools(request)
+    return spill_or_recompute(
+        program, _residency(request), pools, budget, schedules=schedules, **common
+    )
+
+
+def _move_pieces(
+    program: Program, request: Request, budget: Budget, common: Mapping[str, Any]
+) -> tuple[Spilled, Split | None]:
+    """Moves of the program, or of its pieces and their split if these cost less."""
+    from cpplan.spilling.solve import spill
+
+    tuning, residency, pools = budget.tuned(SolvingTuning), _residency(request), _two_pools(request)
+    options = {
+        **common, "order": request.order == "search", "time": request.objective == "time",
+    }  # fmt: skip
+    split: Split | None = None
+    splits = _splits(program, request, budget) if request.split else iter(())
+    other = next(splits, None)
+    first = budget if other is None else budget.share(tuning.spill_unsplit_share)
+    found = spill(program, residency, pools, first, **options)
+    while other is not None:
+        assert isinstance(other.packed.source, Program)
+        # The pieces are derived anew for each check of the plan.
+        budget.deadline.reserve(tuning.spill_pieces_checked * other.derived)
+        share = budget.share(tuning.spill_pieces_share)
+        cut = spill(other.packed.source, residency, pools, share, **options)
+        if _moves_less(cut, found):
+            found, split = cut, other
+        other = next(splits, None)
+    return found, split
+
+
+def _verified_plan(
+    program: Program,
+    request: Request,
+    budget: Budget,
+    found: Spilled,
+    split: Split | None,
+    history: Sequence[Progress],
+) -> Plan:
+    """The plan of the best moves found, verified."""
+    from cpplan.solving.spilled_plan import make_spilled_plan
+
+    plan = make_spilled_plan(
+        found,
+        program.graph,
+        _two_pools(request),
+        _residency(request),
+        share=request.in_place,
+        time=request.objective == "time",
+        runtime=budget.deadline.elapsed(),
+        history=history,
+    )
+    if request.split and plan.offset is not None and split is not None:
+        plan = replace(plan, pieces=split.pieces)
+    if plan.status == "feasible" and not budget.deadline.expired():
+        plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
+    if plan.offset is not None:
+        plan = verify_counting(program, plan)
     return plan
 
 
-def _splits(program: Program, request: Request, budget: Budget) -> Iterator[Split]:
-    """The pieces of fewest bytes in one pool, without the boundary's bytes and with them.
+def _two_pools(request: Request) -> tuple[Pool, Pool]:
+    """The fast and the slow pool."""
+    assert request.pools is not None
+    fast, slow = request.pools
+    return fast, slow
 
-    Inputs and outputs may lie in the slow pool, whence pieces read them: their bytes need not fit.
+
+def _residency(request: Request) -> Residency:
+    return choose_residency(request.inputs, request.outputs, request.constants)
+
+
+def _splits(program: Program, request: Request, budget: Budget) -> Iterator[Split]:
+    """Splits of fewest bytes in one pool, without inputs and outputs and with them.
+
+    Inputs and outputs may lie in the slow pool, where pieces read them, so that they need not fit.
     """
     tuning = budget.tuned(SolvingTuning)
     alone = replace(request, spill=False, pools=None, objective="preference")
@@ -121,22 +168,20 @@ def _splits(program: Program, request: Request, budget: Budget) -> Iterator[Spli
 
 
 def _moves_less(one: Spilled, other: Spilled) -> bool:
-    """True if the moves of one plan cost less than those of another, or only it fits."""
+    """True if the moves of one plan cost less than the other's, or only this plan fits."""
     if one.choice is None or other.choice is None:
         return one.choice is not None
     return one.choice.paid < other.choice.paid
 
 
 def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[Start]:
-    """Schedules that run ops again to fit into the fast pool, or into more bytes than that."""
+    """Schedules that run ops again to fit into the fast pool, or into somewhat more bytes."""
     from cpplan.spilling.recomputing import Start
 
     tuning = budget.tuned(SolvingTuning)
-    residency = choose_residency(request.inputs, request.outputs, request.constants)
-    assert request.pools is not None
-    capacity = request.pools[0].capacity
+    capacity = _two_pools(request)[0].capacity
     assert capacity is not None
-    peak = int(to_problem(program, residency).live_bytes().max(initial=0))
+    peak = int(to_problem(program, _residency(request)).live_bytes().max(initial=0))
     levels = tuning.spill_schedules
     for level in range(levels):
         if budget.deadline.expired() or peak <= capacity:
