@@ -21,24 +21,24 @@ GROUPS = {
 
 
 def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:
-    """Compile ahead of time what the searches need; later runs, of any process, find it ready.
+    """Compile the loops of the searches ahead of time, for later runs of any process.
 
     Parameters
     ----------
     groups
-        Names of groups, such as ``"niche"``; all if none is named.
+        Names of groups, such as ``"niche"``; all groups if none is named.
     tell
-        Called with the name of each group before its turn.
+        Called with the name of each group before it is compiled.
 
     Returns
     -------
     dict
-        Seconds that each group took: next to nothing where it was ready.
+        Seconds that each group took; almost none if it was already compiled.
 
     Raises
     ------
     InputError
-        If there is no such group; lists the known ones.
+        If a group is unknown; the message lists the known ones.
 
     Examples
     --------

@@ -26,16 +26,16 @@ from cpplan.solving.order_turns import (
 )
 from cpplan.solving.run import Run
 
-# Why a run with a searched order may end early.
+# Reasons for an early end of a run with a searched order.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
 ORDERS_ALONE = (
-    "the searches for orders and for offsets have ended, and for both together the graph is too "
-    "large, has bodies or has ends that are given"
+    "the searches for orders and for offsets have ended; no search for both together was made, "
+    "since the graph is too large, has bodies, or has given first or last ops"
 )
 
 
 def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOutcome]:
-    """The best order and its offsets; the given order where that packs better."""
+    """The best order and its offsets; the given order if that packs better."""
     if not isinstance(source, Program):
         raise InputError("order='search' needs a graph: a bare problem has no ops to order")
     tuning = run.tuning
@@ -53,7 +53,7 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
     if free:
         named.setdefault(source.order, "given order")
     programs = [Program(source.graph, order) for order in named]
-    # Without a rival, nothing depends on it.
+    # With a single order, floors are not needed.
     rivals = len(programs) > 1
     floors = [_floor(run, program) if rivals else 0 for program in programs]
     best: Packed | None = None
@@ -85,7 +85,7 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
 
 
 def search_within(run: Run, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
-    """Function that searches for orders by its own deadline, and names the best's source."""
+    """Function that searches for orders within a deadline and names the search of the best one."""
 
     def search(deadline: Deadline) -> tuple[Packed, str]:
         packed, outcome = search_orders(replace(run, budget=run.budget.until(deadline)), source)
@@ -95,7 +95,7 @@ def search_within(run: Run, source: Program) -> Callable[[Deadline], tuple[Packe
 
 
 def _settled(run: Run, best: Packed, outcome: OrderOutcome) -> bool:
-    """True if nothing is left to search for: proved, good enough, or proved not to fit."""
+    """True if the packing is proved best or good enough, or nothing fits."""
     hopeless = run.limit is not None and outcome.bound > run.limit
     return hopeless or best.good_enough or best.peak <= outcome.bound
 
@@ -103,7 +103,7 @@ def _settled(run: Run, best: Packed, outcome: OrderOutcome) -> bool:
 def _search_jointly(
     run: Run, best: Packed, outcome: OrderOutcome, most_ops: int
 ) -> tuple[Packed, OrderOutcome]:
-    """Improve order, aliases and offsets together, if that is still of use."""
+    """Improve order, aliases and offsets together, unless the search is over."""
     if _settled(run, best, outcome) or run.deadline.expired():
         return best, outcome
     return improve_jointly(
@@ -114,7 +114,7 @@ def _search_jointly(
 def _go_on(
     run: Run, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderTurn]
 ) -> tuple[Packed, OrderOutcome]:
-    """Search for orders while a gap and time are left, and pack those that may be better."""
+    """Search for orders while gap and time are left, and pack those that may be better."""
     if _settled(run, best, outcome) or run.deadline.expired():
         return best, outcome
     source, tried = best.source, {tuple(outcome.order.tolist())}
@@ -143,9 +143,9 @@ def _go_on(
 
 
 def _packing_deadline(run: Run, *, many: bool) -> Deadline:
-    """The run's deadline, or a grace if none is left: an order is of no use until packed.
+    """The run's deadline, or a grace if no time is left, since an order must still be packed.
 
-    Many buffers have a first plan without it.
+    With many buffers, packing makes a first plan even without time, so that no grace is needed.
     """
     by_clock = not (run.deadline.deterministic or run.deadline.cancelled)
     if run.deadline.remaining() > run.tuning.moment or (many and by_clock):
@@ -155,7 +155,7 @@ def _packing_deadline(run: Run, *, many: bool) -> Deadline:
 
 
 def _floor(run: Run, program: Program) -> int:
-    """Lower bound on the bytes live at once in this order, whichever aliases are used."""
+    """Lower bound on the peak in this order, for any choice of aliases."""
     problem = as_problem(program, run.residency)
     if not run.sharing:
         return int(problem.live_bytes().max(initial=0))

@@ -1,4 +1,4 @@
-"""Best pieces of a graph's ops: some are cut, and may run again besides."""
+"""Best pieces of a graph's ops: some ops are cut, and ops may also run again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cannot_split(source: Program | Problem) -> bool:
 
 
 def uncut(plan: Plan) -> Plan:
-    """The plan of a program whose ops cannot be cut, where pieces were asked for."""
+    """The plan of a program whose ops cannot be cut, with a message if pieces were requested."""
     if plan.offset is None:
         return plan
     reason = "no op can be cut along an axis"
@@ -43,7 +43,7 @@ def uncut(plan: Plan) -> Plan:
 
 
 def split_ops(run: Run, source: Program | Problem) -> Split:
-    """The fewest bytes within a limit on the cost, or the least cost within the limit."""
+    """The split of fewest bytes within a cost, or of least cost within the limit."""
     search, limit = split_search(run, source), run.limit
     again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
     share = run.budget.tuned(SplittingTuning).once_share
@@ -58,7 +58,7 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
     found = replace(found, limit=limit)
     if once is None:
         return found
-    # Neither pieces alone nor whole ops that run again may be better than both together.
+    # Pieces alone, or whole ops that run again, may be better than both together: compare all.
     if search.unsplit.packed.source is not once.packed.source:
         share = run.budget.tuned(SplittingTuning).whole_again_share
         whole = _run_again(run, search.unsplit, run.deadline.share(share))
@@ -67,7 +67,7 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
 
 
 def split_search(run: Run, source: Program | Problem) -> SplitSearch:
-    """The search for pieces, which has planned the program without any."""
+    """The search for pieces, with the program without pieces already packed."""
     from cpplan.splitting.solve import SplitSearch
 
     if not isinstance(source, Program):
@@ -95,7 +95,7 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
 
 
 def _run_again(run: Run, once: Split, deadline: Deadline) -> Split:
-    """The schedule that runs ops or pieces again, of those that a split runs once."""
+    """The split with some of its ops or pieces run again."""
     program = once.packed.source
     assert isinstance(program, Program)
     order = tuple(dict.fromkeys(program.order))
@@ -106,7 +106,7 @@ def _run_again(run: Run, once: Split, deadline: Deadline) -> Split:
 
 
 def _better(run: Run, one: Split, other: Split) -> Split:
-    """The split of fewer bytes, or of less cost if both are within the limit."""
+    """The split with fewer bytes, or the cheaper one if both are within the limit."""
     limit = run.limit if run.request.cost_limit is None else None
 
     def value(split: Split) -> tuple[float, float]:
@@ -117,7 +117,7 @@ def _better(run: Run, one: Split, other: Split) -> Split:
 
 
 def finish_split(source: Program, run: Run, found: Split) -> Plan:
-    """The plan of a split that a run has found, verified."""
+    """The verified plan of a split."""
     history = run.history
     plan = make_split_plan(found, run.residency, runtime=run.deadline.elapsed(), history=history)
     if plan.offset is not None:

@@ -1,4 +1,4 @@
-"""Best schedule of a graph: ops may run again, and a tensor is computed anew, not kept."""
+"""Best schedule of a graph: ops may run again, so that tensors need not be kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rematerialize(run: Run, source: Program | Problem) -> Rematerialized:
         raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
     joint, cost_limit = run.request.order == "search", run.request.cost_limit
     candidates = find_candidates(source.graph, run.residency, run.sharing)
-    # Where nothing can be shared, what is proved of live bytes holds.
+    # Without alias candidates, bounds on live bytes hold.
     run = run if candidates else replace(run, sharing=frozenset())
     search = RematSearch(
         source,

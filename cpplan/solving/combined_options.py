@@ -1,4 +1,4 @@
-"""Options that need or exclude one another, and what is said where they do not go together."""
+"""Checks of options that need or exclude one another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_combined(request: Request) -> None:
     Raises
     ------
     InputError
-        Names the options.
+        If options contradict each other; the message names them.
 
     Examples
     --------
@@ -39,13 +39,15 @@ split=True
 
 
 def check_limits(request: Request, pools: int) -> None:
-    """Raise if several pools, which have capacities of their own, come with one more limit."""
+    """Raise if several pools are given together with another limit."""
     if pools > 1 and not (request.capacity is None and request.memory_limit is None):
-        raise InputError("with several pools, each has a capacity: give no capacity, memory_limit")
+        raise InputError(
+            "with several pools, each has its own capacity: give neither capacity nor memory_limit"
+        )
 
 
 def _check_remat(request: Request) -> None:
-    """Raise if recomputation or pieces lack a limit, or come with what excludes them."""
+    """Raise if recomputation or pieces lack a limit, or are combined with an excluded option."""
     cost_limit = request.cost_limit
     if request.piece_bytes and not (request.split and not request.spill):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Reasons why a run ends early: what its plan and its history say of them."""
+"""Reasons for the early end of a run, for the message and the history of its plan."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import replace
 from cpplan.model.plan import Plan
 from cpplan.solving.run import Run
 
-# How the message of a plan begins whose run left a gap and time, and its reason if no other is.
+# First words of the message if a run ends before its time limit without a proof; default reason.
 ENDED_EARLY = "ended before the time limit"
 ALL_ENDED = "every search that applies has ended without a proof"
 BY_THE_CLOCK = "the time limit has ended the search: another run may end with another plan"
 POOLS_SHARED = (
-    "the choices of what to share that are tried over several pools have been packed, and the "
-    "bound holds whatever is shared"
+    "all choices of aliases that are tried over several pools have been packed, and the bound "
+    "holds for any choice"
 )
 
 
 def with_reason(plan: Plan, run: Run) -> Plan:
-    """The plan, with the reason why the run ended if both a gap and time are left."""
+    """The plan with the reason for the end of the run, if it ended early without a proof."""
     fits = run.target is not None and plan.peak is not None and plan.peak <= run.target
     if plan.status in ("optimal", "infeasible") or fits:
         return plan

@@ -1,4 +1,4 @@
-"""Plans of symbolic sizes at given values, planned anew for values beyond the bounds."""
+"""Plans of symbolic sizes at given values, planned again for values beyond the bounds."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def grown_at(plan: Plan, values: Mapping[str, int]) -> SizedPlan:
 
 
 def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
-    """Plan of other sizes in the same order, with placements within tensors as the only sharing."""
+    """Plan of other sizes in the same order; placements within tensors are the only aliases."""
     plan, layout = sized.plan, sized.layout
     if len(plan.pools) > 1:
-        raise InputError("a plan of several pools cannot grow: plan the graph anew")
+        raise InputError("a plan of several pools cannot grow: plan the graph again")
     found = solve(problem, time_limit=tuned(SolvingTuning).growth_seconds, workers=1)
     if found.offset is None:
         raise InfeasibleError(f"the plan cannot grow: {found.message}")

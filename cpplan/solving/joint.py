@@ -1,4 +1,4 @@
-"""Search for order, offsets and aliases together, if the best packing is not proved smallest."""
+"""Search for order, offsets and aliases together, after packing left a gap to the bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def joint_problem(program: Program, residency: Residency, most_ops: int) -> OrderProblem | None:
     """The ordering problem with a storage for every buffer, or ``None`` if models do not apply.
 
-    The models apply to small graphs without bodies, for which their proofs hold.
+    The models and their proofs apply only to small graphs without bodies.
     """
     graph = program.graph
     if not 0 < len(graph.ops) <= most_ops or any(op.bodies for op in graph.ops):
@@ -42,7 +42,7 @@ def improve_jointly(
     most_ops: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
-    """Packing and outcome improved by order, offsets and aliases together, or unchanged."""
+    """Packing and outcome after a search for order, offsets and aliases together."""
     program = packed.source
     assert isinstance(program, Program)
     if packed.peak <= outcome.bound or budget.deadline.expired():
@@ -81,7 +81,7 @@ def improve_jointly(
 def _without_aliases(
     packed: Packed, ordering: OrderProblem, rows: Ints
 ) -> tuple[PeakModel[Any], Any, str]:
-    """The model of orders and offsets, what it starts from, and its name."""
+    """The model of orders and offsets, its hint, and its name."""
     from cpplan.ordering.search.cp_sat_joint import NAME, joint_model
     from formulations.joint import Layout
 
@@ -94,7 +94,7 @@ def _without_aliases(
 def _with_aliases(
     packed: Packed, ordering: OrderProblem, rows: Ints
 ) -> tuple[PeakModel[Any], Any, str]:
-    """The model of orders, offsets and aliases, what it starts from, and its name."""
+    """The model of orders, offsets and aliases, its hint, and its name."""
     from cpplan.aliasing.cp_sat_joint_sharing import NAME, joint_sharing_model
     from cpplan.aliasing.distances import find_meetings
     from cpplan.aliasing.value_numbers import Origins
@@ -118,7 +118,7 @@ def _with_aliases(
 def _packed(
     program: Program, address: dict[str, int], before: Packed, residency: Residency, name: str
 ) -> Packed:
-    """The packing of a program in its order, with these addresses."""
+    """The packing of a program with given addresses of its storages."""
     problem = as_problem(program, residency)
     offsets = np.array([address.get(name, 0) for name in problem.names], np.int64)
     if before.sharing is None:

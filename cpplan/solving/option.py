@@ -1,4 +1,4 @@
-"""Options: how the command line calls a field of a request, and which values it takes."""
+"""Options: the command line's name and values for a field of a request."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ class Option:
     Attributes
     ----------
     names
-        As ``click`` takes them: ``--order``, ``--in-place/--no-in-place``.
+        Names in the form of ``click``: ``--order``, ``--in-place/--no-in-place``.
     help
-        One sentence or two.
+        Help text of one or two sentences.
     kind
-        Of its value: ``"choice"`` of ``choices``, ``"switch"`` on or off, ``"flag"`` on if given,
-        ``"integer"`` within ``between``, ``"number"``, positive ``"seconds"``, or ``"text"``.
+        Kind of its value: ``"choice"`` of ``choices``, ``"switch"`` on or off, ``"flag"`` on if
+        given, ``"integer"`` within ``between``, ``"number"``, positive ``"seconds"``, or
+        ``"text"``.
     metavar
-        For its value in the help.
+        Placeholder of the value in the help.
     choices
-        The values it may have.
+        Allowed values.
     between
-        Its least and its largest value.
+        Least and largest value.
     many
-        True if it may be given several times.
+        True if the option may be given several times.
     read
-        Makes its value from the text, or from all texts of one that may be given several times.
+        Function from the text to the value; with ``many``, from a tuple of texts.
     """
 
     names: str

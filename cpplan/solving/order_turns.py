@@ -30,14 +30,14 @@ NO_TIME_TO_ORDER = "too little time is left to search for orders"
 
 
 class OrderTurn(NamedTuple):
-    """The best order after a turn, and another that may need fewer bytes if nothing is shared."""
+    """The best order after a turn, and another that may need fewer bytes without aliases."""
 
     outcome: OrderOutcome
     unshared: Ints | None = None
 
 
 def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
-    """The best order after each share of the time left, until there is nothing more to try."""
+    """Yield the best order after each share of the time left, until the searches have ended."""
     from cpplan.ordering.solve import OrderSearch
 
     first, last = run.request.first, run.request.last
@@ -53,7 +53,7 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
         built = run.deadline.elapsed() - begin
         run.deadline.reserve(run.tuning.order_checked * built)
     start = np.array(given.order, np.int64)
-    # With first and last, the graph lists its ops anew: back to the source's numbers.
+    # With first and last, the graph numbers its ops anew: map them to the source's numbers.
     number = np.array([position[op.name] for op in graph.ops], np.int64)
     tuning = run.tuning
     needed = built * (tuning.order_reading_shared if run.sharing else tuning.order_reading)
@@ -92,7 +92,7 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
 
 
 def _search_unshared(run: Run, ordering: OrderProblem, start: Ints, turn: Deadline) -> Ints:
-    """The order of least live bytes if nothing is shared, after a share of the turn."""
+    """The order of least live bytes without aliases, after a share of the turn."""
     from cpplan.ordering.solve import search_order
 
     budget = run.budget.until(turn.share(run.tuning.unshared_order_share))
@@ -100,9 +100,9 @@ def _search_unshared(run: Run, ordering: OrderProblem, start: Ints, turn: Deadli
 
 
 class _Known:
-    """The best outcome reported so far, with the bound that is proved if tensors share bytes.
+    """The best outcome so far, with a bound that also holds if tensors share bytes.
 
-    Until the search has reported one, the given order is all there is.
+    Until the search reports an outcome, it is the given order.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class _Known:
         self.changed = False
 
     def take(self, outcome: OrderOutcome) -> None:
-        """Keep what the search reports, without bounds that do not hold for all aliases."""
+        """Keep an outcome of the search, without a bound that does not hold for all aliases."""
         if not self.complete:
-            # Other candidates may save more in other orders: what was proved says nothing.
+            # Other candidates may save more in other orders, so that the bound does not hold.
             outcome = outcome._replace(bound=0, bound_by=FORCED, certificate=None)
         elif self.proof is not None:
             outcome = self.proof.unproved(outcome)
@@ -134,13 +134,13 @@ class _Known:
             return True
         bound, name, flow = self.proof.run(share)
         if bound > known.bound:
-            self.run.record(None, bound, f"{name}, whatever is shared")
+            self.run.record(None, bound, f"{name}, for any aliases")
         self.outcome = known._replace(bound=bound, bound_by=name, certificate=flow)
         return self.proof.ended
 
 
 def _turn(run: Run) -> Deadline:
-    """For a turn of the search for orders; the last one takes what little is left."""
+    """Deadline of a turn of the search for orders; the last turn takes all time left."""
     left, tuning = run.deadline.remaining(), run.tuning
     last = left <= tuning.last_turn * run.deadline.seconds
     return run.deadline.share(1 if last else tuning.order_share)
@@ -149,10 +149,10 @@ def _turn(run: Run) -> Deadline:
 def _shared_ordering(
     run: Run, graph: Graph, ordering: OrderProblem
 ) -> tuple[OrderProblem, tuple[OrderProblem, int], bool]:
-    """The problem under the candidates that hold in any order, and a relaxed one.
+    """The problem under the candidates that hold in any order, and a relaxed problem.
 
-    The third value is True if no other candidates could save more: what is proved of the first
-    problem then holds for every order and all candidates.
+    The third value is true if no other candidates could save more. A bound of the first problem
+    then holds for every order and all candidates.
     """
     from cpplan.aliasing.alias_candidates import find_candidates
     from cpplan.aliasing.segments import relax_sharing, share_in_any_order
@@ -163,7 +163,7 @@ def _shared_ordering(
 
 
 def is_late_to_order(run: Run, program: Program) -> bool:
-    """True if the time left is less than it takes, at the least, to begin a search for orders."""
+    """True if the time left is too short even to begin a search for orders."""
     if not has_many_ops(program) or len(program.order) > len(program.graph.ops):
         return False
     tuning = run.tuning
@@ -172,5 +172,5 @@ def is_late_to_order(run: Run, program: Program) -> bool:
 
 
 def has_many_ops(program: Program) -> bool:
-    """True if linear work on the program takes a share of the time worth counting."""
+    """True if linear work on the program takes noticeable time, because it has many ops."""
     return len(program.order) >= tuned(PackingTuning).many_buffers

@@ -68,81 +68,78 @@ def solve(
     source
         A graph, a program, or a bare packing problem.
     time_limit
-        Seconds for everything; the best plan so far is returned when they are over.
+        Seconds for the whole run; then the best plan so far is returned.
     order
-        ``"given"``, the default but with ``remat``: ops run in the order in which the graph lists
-        them, or the program has them.
-        ``"search"``: in the order that needs the fewest bytes. The given one is a candidate: the
-        order chosen never has more live bytes, though packing it has less time. The bound then
-        holds for every order.
+        ``"given"``, the default without ``remat``, keeps the order of the graph or the program.
+        ``"search"`` takes the order that needs the fewest bytes. The given order is a candidate, so
+        that the chosen order never has more live bytes, but less time is left for packing. Bounds
+        then hold for every order.
     first, last
-        Names of ops with which every order must start and end, if it is searched.
+        Names of ops with which every searched order must start and end.
     in_place
-        Let ops write over what they are the last to read, where the model says that they may.
+        Let ops overwrite inputs that they read last, where the model allows it.
     placement
-        Let tensors lie within others to or from which an op only copies them (the inputs of a
-        concatenation within its output). As ``in_place`` if left out.
+        Let a tensor lie within another if an op only copies it there or from there (the inputs of a
+        concatenation within its output). By default like ``in_place``.
     remat
-        Let ops run again, where they may, so that their results need not be kept: the least extra
-        cost (sum of ``Op.cost``) within ``memory_limit``, or within the pools if all have a
-        capacity. Orders are searched too, unless ``order="given"``: then first runs keep the given
-        one. Copies may share bytes (``in_place``, ``placement``) and lie in several pools. With
-        ``spill`` and the objective ``"time"``: ops run again where that takes less time than to
-        move their results out and back, in the given order or in those that ``remat`` alone
-        finds within the fast pool and more.
+        Let ops run again, where the model allows it, so that their results need not be kept. The
+        plan has the least extra cost (sum of ``Op.cost``) within ``memory_limit``, or within the
+        pools if all have a capacity. Orders are searched too, unless ``order="given"``: then first
+        runs keep the given order. Copies may share bytes (``in_place``, ``placement``) and lie in
+        several pools. With ``spill`` and the objective ``"time"``, ops run again where that takes
+        less time than moving their results out and back. Their order is the given one, or that of a
+        schedule found by ``remat`` alone within the fast pool or somewhat more.
     split
-        Let ops run in pieces, where the model says along which axes they may (``Op.axes``): the
-        fewest bytes at no more than ``cost_limit``, or the least extra cost within
-        ``memory_limit``; without either, the fewest bytes at no extra cost. Ops then first run in
-        the order asked for, but in pieces, and the plan is one of
-        the graph of pieces (:attr:`Plan.pieces`). With ``spill``, ops are cut for the fewest bytes
-        in one pool, and then the bands move between two; or no op is cut, if fewer bytes move then.
+        Let ops run in pieces along the axes that the model allows (``Op.axes``). The plan has the
+        fewest bytes at a cost of at most ``cost_limit``, or the least extra cost within
+        ``memory_limit``; without either, the fewest bytes at no extra cost. Ops keep the order
+        asked for, but run in pieces, and the plan is for the graph of pieces
+        (:attr:`Plan.pieces`). With ``spill``, ops are cut for the fewest bytes in one pool, and
+        then the bands move between two pools; or no op is cut, if fewer bytes move then.
     cost_limit
         With ``remat`` or ``split``, instead of ``memory_limit``: the fewest bytes at this multiple
         of the cost of running every op once (1.2 is a fifth more).
     piece_bytes
-        With ``split``: bytes that the runtime keeps for each run beyond one per op, besides the
-        arena. The fewest bytes are then those of both, while the peak, the limit and the bound stay
-        those of the arena: so with more than 0, ``status`` is ``"optimal"`` only if no op is cut
-        and the peak equals the bound.
+        With ``split``: bytes that the runtime needs outside the arena for each run beyond one per
+        op. Plans are then ranked by the sum of both. The peak, the limit and the bound remain those
+        of the arena, so that ``status`` is ``"optimal"`` only if no op is cut and the peak equals
+        the bound.
     pools
-        The memory regions, in order of preference, for a graph or a program; one arena if left out.
-        With ``remat`` and several of them, the cost comes first, and ``objective`` is for packing.
-        Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
+        Memory regions in order of preference, for a graph or a program; by default one arena. With
+        ``remat`` and several pools, the cost comes first, and ``objective`` is for packing. The
+        candidate pools of a tensor follow from ``Tensor.pools`` and its kind.
     spill
-        Let tensors move between two pools, the first fast and of a capacity, the second slow, with
+        Let tensors move between two pools, the first fast with a capacity, the second slow, with
         the fewest bytes moved. Every op finds its operands in the fast pool, unless the slow one is
-        ``direct``. Inputs begin in either pool and outputs end in either, as the plan says and
-        without cost (``Tensor.pools`` restricts that); constants, if kept, begin in the slow one.
+        ``direct``. Inputs begin in either pool and outputs end in either pool, as the plan says and
+        without cost (``Tensor.pools`` restricts that); constants, if kept, begin in the slow pool.
         With ``order="search"``, the order is searched too.
     objective
-        With several pools: ``"preference"`` fills the first pool first (the peak of the last is
-        minimised, then that of the one before it, … down to the second, then the bytes that lie
-        elsewhere than in the pool they prefer), ``"total"`` minimises the sum of the peaks,
-        ``"cost"`` what bytes and accesses cost. With ``spill``, ``"time"`` minimises the cycles of
-        ops (``Op.cost``) and of moves (the slow pool's bandwidth and latency); moves run beside ops
-        if that pool has an ``engine``.
+        With several pools: ``"preference"`` fills the first pool first. It minimises the peaks from
+        the last pool to the second, and then the bytes outside their preferred pool. ``"total"``
+        minimises the sum of the peaks, ``"cost"`` the cost of bytes and accesses. With ``spill``,
+        ``"time"`` minimises the cycles of ops (``Op.cost``) and of moves (the slow pool's bandwidth
+        and latency); moves run beside ops if that pool has an ``engine``.
     algorithm
-        Let this heuristic alone pack; see ``cpplan.heuristics``.
+        Pack by this heuristic alone; see ``cpplan.heuristics``.
     capacity
-        Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``), or into
-        a share of the bytes that the given order keeps live at once, with nothing shared
+        Stop at the first plan within this number of bytes (``262144`` or ``"256 KiB"``), or within
+        this share of the most bytes that the given order keeps live at one step, without aliases
         (``"60%"``).
     memory_limit
-        Like ``capacity`` a limit the plan must keep, but go on to the smallest peak.
+        A limit like ``capacity``, but search on for the smallest peak.
     inputs, outputs, constants
-        What the arena holds of the model's boundary: see
-        :class:`~cpplan.model.residency.Residency`.
-        Constants are kept if there is a pool for them, and else outside.
+        Handling of the model's boundary: see :class:`~cpplan.model.residency.Residency`. Constants
+        are kept if there is a pool for them, else they are outside.
     workers
-        Threads; as many as there are cores if left out. With one, the same input and seed give the
-        same plan if no search is ended by the clock: what is reached in a time, or in a share of
-        it, depends on the machine and on its load.
+        Threads; by default one a core. With one worker, the same input and seed give the same plan
+        if no search is ended by the clock: the result of a search with a time limit depends on the
+        machine and its load.
     seed
-        For random choices.
+        Seed of random choices.
     deterministic
-        Count work instead of time, with one worker, so that the same input and seed always give
-        the same plan; ``time_limit`` then is in units of about a second.
+        Count work instead of time, with one worker, so that the same input and seed always give the
+        same plan; ``time_limit`` then is in units of about a second.
     tuning
         Thresholds and shares of the budget, for tests and ablations: fields of a room by its name
         (``{"solving": {"order_share": 0.25}}``). See ``cpplan.solving.tuning`` for the rooms.
@@ -152,8 +149,8 @@ def solve(
     Returns
     -------
     Plan
-        Verified. Its ``status`` says whether it is proved smallest; without offsets if nothing
-        fits, or nothing that fits was found.
+        Verified. Its ``status`` says if it is proved smallest. It has no offsets if no plan within
+        the limits exists or none was found.
 
     Raises
     ------
@@ -199,7 +196,7 @@ def solve(
 
 
 def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
-    """Plan the memory of a model as a request asks: :func:`solve` in one piece.
+    """Plan the memory of a model for a request; :func:`solve` makes the request.
 
     Examples
     --------
@@ -232,7 +229,7 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
         else:
             packed, searched = search_orders(run, source)
     with holding_interrupts() as hold, without_collection():
-        hold()  # what was found is checked and handed out, however impatient the user
+        hold()  # check and return the plan even if the user presses Ctrl-C again
         runtime, history = budget.deadline.elapsed(), run.history
         if request.split:
             plan = make_split_plan(pieces, run.residency, runtime=runtime, history=history)

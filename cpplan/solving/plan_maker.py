@@ -46,7 +46,7 @@ def make_plan(
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
-    """The plan; without offsets if the best packing exceeds the limit, and then with a reason.
+    """The plan of a packing; above the limit, it has no offsets but a message with the reason.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ def make_plan(
     limit
         The limit, if there is one, bytes.
     searched
-        The outcome of the order search; its bound then replaces the packing's, which holds for one
-        order only.
+        The outcome of the search for orders. Its bound replaces that of the packing, which holds
+        for one order only.
     ends
-        The ops with which every order had to begin, and those with which it had to end.
+        First and last ops that every order had to have.
     runtime
         Seconds so far.
     history
@@ -105,10 +105,9 @@ def make_plan(
 def _searched_bound(
     searched: OrderOutcome, problem: Problem, step: int | None
 ) -> tuple[Bound, Certificate | None]:
-    """Bound on every order with its certificate, if it has any; the largest buffer if that is more.
+    """Bound on every order with its certificate, if any; or the largest buffer if that is more.
 
-    A search that had no time proves nothing. ``step`` is that of the plan's order with the most
-    live bytes.
+    A search that had no time proves no bound. ``step`` is the fullest step of the plan's order.
     """
     largest = largest_buffer_bound(problem)
     if largest.value > searched.bound:
@@ -125,7 +124,7 @@ def make_remat_plan(
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
-    """A plan whose ops may run again: the cheapest within a limit, or the smallest without one.
+    """A plan with ops that run again: the cheapest within a limit, or the smallest within a cost.
 
     Parameters
     ----------
@@ -180,14 +179,14 @@ def make_remat_plan(
 
 
 def _remat_scope(found: Rematerialized) -> Scope:
-    """Schedules that the bounds cover: all, unless one holds for first runs in their order only."""
+    """Scope of the bounds: every order, unless a bound holds only for the given first runs."""
     once = found.limit is None or found.outcome.bound_by == RUNS_ONCE
     every = found.joint or (once and found.least_by != CUTS)
     return "every order" if every else "given order"
 
 
 def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
-    """Lower bound on the cost of every plan, made to agree with the plan's rounding of sums."""
+    """Lower bound on the cost of every plan, adapted to the rounding of the plan's sums."""
     assert plan.cost is not None
     assert plan.base_cost is not None
     if outcome.bound_by == RUNS_ONCE:
@@ -224,7 +223,7 @@ def make_split_plan(
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
-    """A plan whose ops may run in pieces, with a bound on every splitting.
+    """A plan with ops in pieces, and a bound on every splitting.
 
     Parameters
     ----------
@@ -323,7 +322,7 @@ def _make_pooled_plan(
 
 
 def _columns(packed: Packed) -> dict[str, Any]:
-    """Columns of a plan that follow from the packing alone."""
+    """Fields of a plan that follow from the packing alone."""
     problem, source = packed.problem, packed.source
     program = source if isinstance(source, Program) else None
     ends = final_places(program, problem.names) if program else FinalPlaces({}, (), ())

@@ -20,7 +20,7 @@ def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
     Raises
     ------
     InputError
-        Names the option's text and what was expected.
+        If a text is not understood; the message names it and the expected form.
 
     Examples
     --------

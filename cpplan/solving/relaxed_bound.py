@@ -1,4 +1,4 @@
-"""Lower bounds on every order where tensors may share bytes, from a relaxed problem."""
+"""Lower bounds for every order if tensors may share bytes, from a relaxed problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
-# Of what is proved with the aliases that hold in every order, and not by the relaxed problem.
+# Name of bounds proved under the aliases that hold in every order, not by the relaxed problem.
 ALIASED = "aliases in every order"
 
 
@@ -23,11 +23,11 @@ class RelaxedBound:
     Parameters
     ----------
     problem, more
-        The relaxed problem, and the bytes by which its bounds are too high.
+        The relaxed problem, and the bytes to subtract from its bounds.
     start
         A valid order.
     budget
-        Its deadlines are those of the runs.
+        Workers and seed; each run has its own deadline.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class RelaxedBound:
 
     @property
     def ended(self) -> bool:
-        """True if there is nothing more to prove."""
+        """True if a longer search cannot raise the bound."""
         return self._search is not None and (self._search.done or self._search.exhausted)
 
     def run(self, deadline: Deadline) -> tuple[int, str, Certificate | None]:
@@ -64,16 +64,17 @@ class RelaxedBound:
         return max(0, best.bound - self._more), best.bound_by, best.certificate
 
     def unproved(self, outcome: OrderOutcome) -> OrderOutcome:
-        """An outcome under aliases that hold in every order; what bounds it bears their name.
+        """An outcome under aliases that hold in every order, without its certificate.
 
-        Its certificate is of the problem with these aliases, which the checker does not know.
+        The certificate proves the bound of the problem with these aliases, which the checker does
+        not know. So the bound gets a name of its own.
         """
         if outcome.bound_by not in (FORCED, MINIMUM_CUT):
             return outcome
         return outcome._replace(bound_by=ALIASED, certificate=None)
 
     def proved(self, outcome: OrderOutcome, deadline: Deadline) -> OrderOutcome:
-        """The outcome with a proof by the relaxed problem, if that proves as much in time."""
+        """The outcome with a proof by the relaxed problem, if that proves its bound in time."""
         if outcome.bound_by != ALIASED:
             return outcome
         if self._known is None or self._known[0] != outcome.bound:

@@ -1,8 +1,8 @@
-"""Request: everything that ``solve`` is asked, one field an option, each with its entry in a table.
+"""Request: all options of ``solve``, one field for each option.
 
-A field's metadata holds how the command line calls it, which values it takes and what helps to
-understand it. From this table the commands make their options, batches the keywords of a setting,
-and all of them the message for a value that is not understood.
+The metadata of a field has its name on the command line, its allowed values and its help. The
+commands make their options from this table, batches the keywords of a setting, and both the message
+for a value that is not understood.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cpplan.model.problem import Problem
     from cpplan.program.anf import Program
 
-# Seconds that a part of a run gets at least.
+# Least seconds for a part of a run.
 _SHORTEST = 0.001
 
 
@@ -52,10 +52,10 @@ def _read_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything that ``solve`` is asked but the model; see :func:`cpplan.solve` for the fields.
+    """All arguments of ``solve`` except the model; see :func:`cpplan.solve` for the fields.
 
-    Checked as a whole when it is made; what depends on the model, by :meth:`check_source`. An order
-    left out is filled in, and limits are bytes or shares (``"60%"``).
+    All options are checked together when the request is made; :meth:`check_source` checks those
+    that depend on the model. A missing order is filled in. Limits are bytes or shares (``"60%"``).
 
     Raises
     ------
@@ -229,13 +229,13 @@ search
 
     @property
     def sharing(self) -> frozenset[RelationKind]:
-        """The kinds of relations that may be chosen."""
+        """Kinds of aliases that may be used."""
         placement = self.in_place if self.placement is None else self.placement
         kinds: dict[RelationKind, bool] = {"in place": self.in_place, "placement": placement}
         return frozenset(kind for kind, use in kinds.items() if use)
 
     def budget(self) -> Budget:
-        """The budget of the whole run, whose time starts now."""
+        """The budget of the whole run; its time starts now."""
         return make_budget(
             self.time_limit,
             self.workers,
@@ -245,7 +245,7 @@ search
         )
 
     def within(self, seconds: float) -> Request:
-        """The request with another time limit; a moment, if nothing is left."""
+        """The request with another time limit, at least a millisecond."""
         return replace(self, time_limit=max(seconds, _SHORTEST))
 
     def without_pieces(self) -> Request:
@@ -254,12 +254,12 @@ search
         return replace(self, split=False, piece_bytes=0, cost_limit=limit)
 
     def check_source(self, source: Program | Problem) -> None:
-        """Raise if a bare problem is asked for what only a graph has, or pools have two limits.
+        """Raise if an option needs a graph but the source is a problem, or pools get two limits.
 
         Raises
         ------
         InputError
-            Names the option.
+            If an option does not apply; the message names it.
         """
         from cpplan.model.problem import Problem
 
@@ -278,17 +278,17 @@ search
 OPTIONS: Mapping[str, Option] = {
     known.name: known.metadata["option"] for known in fields(Request) if known.metadata
 }
-# All that a file or a command line can ask for.
+# All keywords of a file or a command line.
 KEYWORDS = (*OPTIONS, "tuning")
 
 
 def make_request(options: Mapping[str, Any]) -> Request:
-    """A request from keywords of ``solve``, as a file has them.
+    """A request from keywords of ``solve`` in a file.
 
     Raises
     ------
     InputError
-        If a keyword is unknown, or its value not understood.
+        If a keyword is unknown, or its value is not understood.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def make_request(options: Mapping[str, Any]) -> Request:
 
 
 def _check_value(name: str, value: Any, option: Option) -> None:
-    """Refuse what the table does not allow; ``None`` only where it is the default."""
+    """Raise if the table does not allow a value; ``None`` is allowed only as the default."""
     if value is None and Request.__dataclass_fields__[name].default is None:
         return
     if option.choices and value not in option.choices:

@@ -24,29 +24,29 @@ from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
 from cpplan.solving.tuning import SolvingTuning
 
-NO_TIME_TO_SHARE = "too little time is left to learn which tensors may share bytes"
+NO_TIME_TO_SHARE = "too little time is left to find out which tensors may share bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run: its options, the one deadline, and the history that all stages write.
+    """A run: its options, its deadline, and the history that all stages write.
 
     Attributes
     ----------
     request
-        Of whoever called ``solve``.
+        The request of the caller.
     budget
-        For all stages together.
+        Deadline, workers and seed for all stages together.
     residency
-        What the arena holds of the boundary.
+        Residency of the model's boundary.
     sharing
-        The kinds of relations that may be chosen.
+        Kinds of aliases that may be used.
     target, limit
-        A peak that ends the run; one that must not be exceeded.
+        Peak that ends the run; peak that must not be exceeded.
     history
         Every improvement.
     reasons
-        Reasons why stages ended without a proof although there was time left.
+        Reasons of stages that ended early without a proof.
     """
 
     request: Request
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def deadline(self) -> Deadline:
-        """For all stages together."""
+        """Deadline of all stages together."""
         return self.budget.deadline
 
     @property
@@ -76,15 +76,15 @@ class Run:
         *,
         quick: bool = False,
     ) -> Packed:
-        """Packing of one order; ``best`` is the packing of another order so far.
+        """Packing of one order; ``best`` is the best packing of other orders so far.
 
-        If it is to be quick, by heuristics alone.
+        With ``quick``, only heuristics run.
         """
         start, built = deadline.elapsed(), 0.0
         with without_collection():
             problem = as_problem(source, self.residency, self.request.pools)
         if len(problem) >= tuned(PackingTuning).many_buffers:
-            # To read, sort and reduce so much takes about as long as to verify it in the end.
+            # The final check of many buffers takes a multiple of the time to build the problem.
             built = deadline.elapsed() - start
             tuning = self.tuning
             deadline.reserve((tuning.sharing_checked if self.sharing else tuning.checked) * built)
@@ -121,7 +121,7 @@ class Run:
             self.deadline.cancel()
 
     def place(self, program: Program, offsets: Ints, name: str) -> Packed:
-        """Packing from offsets found together with the program, one a buffer of its problem."""
+        """Packing from given offsets of the buffers of a program's problem."""
         problem = as_problem(program, self.residency)
         incumbent = Incumbent(problem, target=self.target, limit=self.limit)
         incumbent.replace(offsets[incumbent.reduction.rows], name)
@@ -189,7 +189,7 @@ class Run:
         )
 
     def stop_early(self, reason: str) -> None:
-        """Record why a stage ends without a proof, if it has time left."""
+        """Record the reason of a stage that ends without a proof, if time is left."""
         if not self.deadline.expired() and reason not in self.reasons:
             self.reasons.append(reason)
 
@@ -202,12 +202,12 @@ class Run:
 
 
 def is_short(deadline: Deadline, seconds: float) -> bool:
-    """True if less than this time is left by the clock, seconds."""
+    """True if fewer than these seconds are left by the clock."""
     return not deadline.deterministic and deadline.remaining() < seconds
 
 
 def start_run(source: Program | Problem, request: Request) -> Run:
-    """The run of a request, whose time starts now.
+    """The run of a request; its time starts now.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def start_run(source: Program | Problem, request: Request) -> Run:
 
 
 def make_run(source: Program | Problem, request: Request, budget: Budget) -> Run:
-    """The run of a request: limits in bytes, and what the arena holds."""
+    """The run of a request, with limits in bytes and the residency of the boundary."""
     regions = source.pools if isinstance(source, Problem) else request.pools or (Pool(),)
     residency = choose_residency(request.inputs, request.outputs, request.constants, regions)
     given = [limit for limit in (request.capacity, request.memory_limit) if limit is not None]
@@ -240,6 +240,6 @@ def make_run(source: Program | Problem, request: Request, budget: Budget) -> Run
         from cpplan.aliasing.alias_candidates import has_candidates
 
         if not has_candidates(source.graph, residency, run.sharing):
-            # Nothing can be shared: the search that knows nothing of it finds more.
+            # Without candidates, the search for orders without aliases finds more.
             return replace(run, sharing=frozenset())
     return run

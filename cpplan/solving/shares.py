@@ -1,4 +1,4 @@
-"""Limits given as shares: ``"60%"`` of the bytes live at once in the given order."""
+"""Limits given as shares: ``"60%"`` of the most bytes live at one step in the given order."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cpplan.program.anf import Program
 
 
 def is_share(limit: object) -> bool:
-    """True if a limit is written as a share, which is checked.
+    """True if a limit is written as a share.
 
     Raises
     ------
     InputError
-        If the limit ends in ``%`` but is no share.
+        If the limit ends in ``%`` but is not a valid share.
 
     Examples
     --------
@@ -59,12 +59,14 @@ def bytes_of(
     residency: Residency,
     pools: Sequence[Pool] | None = None,
 ) -> int:
-    """A limit in bytes: a share is of those live at once in the given order, with nothing shared.
+    """A limit in bytes.
+
+    A share refers to the most bytes live at one step in the given order, without aliases.
 
     Raises
     ------
     InputError
-        If it is neither a share nor a byte count.
+        If the limit is neither a share nor a byte count.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plans in which tensors move, made from the choice of gaps that the search found."""
+"""Plans in which tensors move, made from the outcome of the search for moves."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def make_spilled_plan(
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
-    """The plan of a search for moves; without offsets if nothing fits, and then with a reason.
+    """The plan of a search for moves; if nothing fits, without offsets and with a reason.
 
     Parameters
     ----------
     found
         The outcome of the search.
     model
-        The model; the search may have planned its graph of runs.
+        The model; the search may have planned a graph of its runs.
     pools
         The fast and the slow pool.
     residency
-        Of the model's boundary.
+        Residency of the model's boundary.
     share
-        True if ops were free to write over what they are the last to read.
+        True if aliases in place were allowed.
     time
         True if the time was minimised instead of the bytes moved.
     runtime

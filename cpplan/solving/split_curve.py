@@ -22,20 +22,20 @@ from cpplan.splitting.tuning import SplittingTuning
 
 
 def split_curve(source: Graph | Program, request: Request, points: int) -> list[Plan]:
-    """Plans in pieces of fewer and fewer bytes at more and more cost; the first has no pieces.
+    """Plans in pieces with falling peaks and rising costs; the first plan has no pieces.
 
-    Costs are those at which estimates of the peak fall, spread over their range. A plan that needs
-    no fewer bytes than one before is left out, and of more plans than points those are left out
-    whose neighbours differ least. Ctrl-C ends the list with the plans that it has.
+    The limits on the cost are those at which estimates of the peak fall, spread over their range. A
+    plan is left out if an earlier plan needs no more bytes. If there are more plans than points,
+    the plans whose neighbours differ least are left out. Ctrl-C ends the list early.
 
     Parameters
     ----------
     source
         A graph or a program.
     request
-        With ``split``; its time is for all plans together.
+        A request with ``split``; its time limit is for all plans together.
     points
-        Plans at most.
+        Most plans to return.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
 
 
 def _fewer(plans: Sequence[Split], most: int) -> list[Split]:
-    """The first plan, the last one, and those between whose neighbours differ most."""
+    """At most ``most`` plans: the first, the last, and those whose neighbours differ most."""
     kept = list(plans)
     while len(kept) > most:
         peaks = [split.packed.peak for split in kept]

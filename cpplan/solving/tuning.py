@@ -1,4 +1,4 @@
-"""Thresholds and shares of the budget of ``solve``, and the table of all rooms that have some."""
+"""Thresholds and shares of the budget of ``solve``, and the table of all rooms with tuning."""
 
 from __future__ import annotations
 
@@ -23,55 +23,56 @@ class SolvingTuning:
     Attributes
     ----------
     order_share
-        Of the time left, for a turn of the search for orders.
+        Share of the time left for a turn of the search for orders.
     shared_order_share, unshared_order_share
-        Of the first turn, for the search for orders if tensors may share bytes, and of what it
-        leaves for the one that knows nothing of it, whose order is tried too.
+        If tensors may share bytes: share of the first turn for the search that knows the aliases,
+        and share of its remaining time for a search that ignores them.
     first_packing_share
-        Of the time left, for packing an order where the given one may pack better.
+        Share of the time left for packing an order if the given order may pack better.
     bound_share
-        Of what the search for orders leaves, for a bound on all orders and relations, where its
-        own proves nothing.
+        Share of the time left for a bound on all orders and aliases, if the search for orders
+        proves none.
     rival
         Live bytes of the given order, as a multiple of those of the order found, above which it is
         not packed: packing loses a few percent at most.
     last_turn
-        Share of all time; a turn of the search for orders that would leave less takes it too.
+        Share of the whole time; a turn of the search for orders that would leave less time takes
+        all of it.
     moment, grace
-        Seconds: an order that is found when less than a moment is left, or after Ctrl-C, is packed
-        within this grace.
+        Seconds: an order found with less than a moment left, or after Ctrl-C, is packed within this
+        grace.
     joint_ops, joint_ops_in_the_end
         Ops up to which CP-SAT decides order and offsets together: before the other searches for
-        orders go on, and after they have ended. The model has a rectangle with variable sides for
-        every storage: beyond this it only costs time, unless nothing else is left to try.
+        orders continue, and after they have ended. The model has a rectangle with variable sides
+        for every storage. For more ops it only costs time, unless all other searches have ended.
     checked, sharing_checked, order_checked
-        Times that plan, checker and writer take for what the packing problem took to build, without
-        sharing and with, or the order problem.
+        Time for making, checking and writing the plan, as a multiple of the time for building the
+        packing problem (without aliases, with aliases), or the order problem.
     sharing_reading
-        Times that it takes to learn which tensors may share bytes for what the packing problem took
-        to build. Without so much time, nothing shares.
+        Time for finding alias candidates, as a multiple of the time for building the packing
+        problem. If less time is left, no aliases are used.
     order_reading, order_reading_shared
-        Times that it takes to begin a search for orders for what the order problem took to build,
-        without sharing and with. Without so much time, the given order is all there is.
+        Time to begin a search for orders, as a multiple of the time for building the order problem,
+        without and with aliases. If less time is left, the given order is used.
     order_seconds
-        Seconds that the order problem takes to build for each op, at the least.
+        Least seconds for each op to build the order problem.
     sharing_reading_share
-        Of the time left, to learn which tensors may share bytes.
+        Share of the time left for finding alias candidates.
     growth_seconds
-        To plan a plan of symbolic sizes anew where a value is beyond its bound.
+        Seconds to plan symbolic sizes again if a value is beyond its bound.
     choice_share
-        With several sizes: of the time, for the order and for what is done in place.
+        Several sizes: share of the time for the order and the aliases in place.
     spill_schedules
-        Numbers of bytes, from the fast pool's capacity up, within which ops run again alone before
-        recomputation and moves are planned together.
+        Recomputation with moves: number of limits, from the fast pool's capacity up, for schedules
+        without moves.
     spill_first_share, spill_schedule_share
-        Of the time left, for the first of them, and for each other.
+        Share of the time left for the first of these schedules, and for each other.
     spill_split_share, spill_pieces_share
-        Of the time left, for each search for pieces, and for the moves of their bands.
+        Share of the time left for each search for pieces, and for the moves of their bands.
     spill_unsplit_share
-        Of the time left after the first such search, for the moves of the model without pieces.
+        Share of the time left after the first such search for moves of the model without pieces.
     spill_pieces_checked
-        Time kept to check bands that move, as a multiple of that to derive the pieces.
+        Time reserved to check bands that move, as a multiple of the time to derive the pieces.
     """
 
     order_share: float = 0.5
@@ -122,9 +123,9 @@ def make_tuning(given: Mapping[str, Any] | None, known: Tuning | None = None) ->
     Parameters
     ----------
     given
-        Name of a room -> its fields that are changed.
+        Name of a room -> its changed fields.
     known
-        The tuning of the rooms that are left out; their defaults without it.
+        Tuning of the other rooms; by default their defaults.
 
     Raises
     ------

@@ -80,7 +80,7 @@ def test_limits_are_bytes_or_shares() -> None:
         ({"remat": True, "cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
         ({"piece_bytes": 1}, "piece_bytes weighs the pieces of one pool: it needs split=True"),
         ({"first": ("a",)}, "first and last constrain a searched order"),
-        ({"pools": TWO_POOLS, "capacity": 64}, "with several pools, each has a capacity"),
+        ({"pools": TWO_POOLS, "capacity": 64}, "with several pools, each has its own capacity"),
         ({"pools": ()}, "pools must hold at least one pool"),
         ({"deterministic": True, "workers": 2}, "deterministic=True needs workers=1"),
         ({"tuning": {"solvign": {}}}, "tuning: unknown room 'solvign'"),
