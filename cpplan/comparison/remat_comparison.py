@@ -144,7 +144,9 @@ def _run(name: str, problem: RematProblem, limit: int, request: Request) -> Rema
         return RematBaseline(name, bytes, cost, None, time.perf_counter() - start, status)
 
     try:
-        schedule = baselines.get(name)(problem, limit, deadline.share(active().schedule_share))
+        schedule = baselines.get(name)(
+            problem, limit, deadline.share(_schedule_share(problem, request))
+        )
     except TimeUpError:
         return row("unknown")
     if schedule is None:
@@ -156,6 +158,12 @@ def _run(name: str, problem: RematProblem, limit: int, request: Request) -> Rema
     plan = solve_request(program, packing.within(max(deadline.remaining(), active().least_packing)))
     fits = plan.peak is not None and plan.peak <= limit
     return row("feasible" if fits else "does not fit", plan.peak, plan.cost)
+
+
+def _schedule_share(problem: RematProblem, request: Request) -> float:
+    """Share of a row's time for the schedule: packing takes longer the more units there are."""
+    packing = len(problem) / active().packing_rate / request.time_limit
+    return min(active().schedule_share, max(0.5, 1 - packing))
 
 
 def _judge(row: RematBaseline, base: float, least: float) -> RematBaseline:

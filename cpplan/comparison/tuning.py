@@ -15,6 +15,9 @@ class ComparisonTuning:
     ----------
     schedule_share
         Share of a row's time for a baseline's schedule; the rest is for packing the schedule.
+    packing_rate
+        Units of a baseline's problem packed in a second, about: more units leave less time for the
+        schedule, but half of it at least.
     pieces_share
         Share of a row's time for a rule's pieces; the rest is for packing the pieces.
     least_packing
@@ -22,6 +25,7 @@ class ComparisonTuning:
     """
 
     schedule_share: float = 0.8
+    packing_rate: float = 2e4
     pieces_share: float = 0.6
     least_packing: float = 0.1
 

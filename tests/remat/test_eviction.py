@@ -58,3 +58,34 @@ def test_training_step_fits_into_half_its_memory():
 def test_expired_deadline_raises():
     with pytest.raises(TimeUpError):
         evict(remat_problem(remat_chain(2)), range(5), 3, Deadline(0))
+
+
+class ThreeLooks(Deadline):
+    """A deadline that is over at the fourth look at the clock."""
+
+    looks = 0
+
+    def check(self, work: float = 0.0) -> None:
+        self.looks += 1
+        if self.looks > 3:
+            raise TimeUpError
+
+
+def test_a_run_ends_at_its_deadline(monkeypatch):
+    monkeypatch.setattr("cpplan.remat.heuristics.eviction._A_TURN", 100)
+    problem = remat_problem(remat_chain(2000))
+    with pytest.raises(TimeUpError):
+        evict(problem, range(4001), 200, ThreeLooks(60))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=NAMES)
+def test_looks_at_the_clock_change_no_schedule(rule, monkeypatch):
+    for seed in range(40):
+        problem = random_remat_problem(seed, 8)
+        order = given_order(problem)
+        limits = range(problem.peak(order) // 2, problem.peak(order))
+        at_once = [evict(problem, order, limit, Deadline(60), rule=rule) for limit in limits]
+        with monkeypatch.context() as patch:
+            patch.setattr("cpplan.remat.heuristics.eviction._A_TURN", 1)
+            paused = [evict(problem, order, limit, Deadline(60), rule=rule) for limit in limits]
+        assert paused == at_once

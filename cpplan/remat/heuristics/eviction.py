@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
-from cpplan.remat.heuristics.eviction_kernel import run_evicting, scratch_for
+from cpplan.remat.heuristics.eviction_kernel import begin_evicting, run_evicting, scratch_for
 from cpplan.remat.loops import EVICTION
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import FlatProblem, flatten
@@ -22,6 +22,10 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # Pairs of units and storages visited in a second, about, for deadlines that count work.
 _RATE = 2e8
+# Units and storages visited between two looks at the clock.
+_A_TURN = 10_000_000
+# Returned in place of a length by a run that has not ended.
+_TO_GO_ON = -2
 
 
 class Rule(NamedTuple):
@@ -73,7 +77,7 @@ def evict(
     Raises
     ------
     TimeUpError
-        If the deadline has passed at the start.
+        If the deadline passes.
 
     Examples
     --------
@@ -130,6 +134,11 @@ class Evictions:
         """The schedule by a rule, or ``None`` if it would be too long.
 
         ``factor`` multiplies the score of every storage, shape ``(storages,)``.
+
+        Raises
+        ------
+        TimeUpError
+            If the deadline passes.
         """
         if not prepare(EVICTION, deadline):
             raise TimeUpError
@@ -137,6 +146,13 @@ class Evictions:
         powers = np.array(rule, np.float64)
         if factor is None:
             factor = np.ones(len(self._flat.size))
-        length = run_evicting(self._flat, units, limit, powers, factor, self._buffer, self._scratch)
+        flat, scratch = self._flat, self._scratch
+        begin_evicting(flat, units, scratch)
+        length = _TO_GO_ON
+        while length == _TO_GO_ON:
+            deadline.check()
+            length = run_evicting(
+                flat, units, limit, powers, factor, self._buffer, scratch, _A_TURN
+            )
         deadline.spend((max(length, 0) + len(units)) * len(self._flat.size) / _RATE)
         return None if length < 0 else tuple(self._buffer[:length].tolist())

@@ -1,6 +1,6 @@
 """The compiled loop of greedy eviction."""
 
-# Arrays are described in ``run_evicting``; the compiler infers their types.
+# Arrays are described in ``begin_evicting`` and ``run_evicting``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Scratch(NamedTuple):
         For every unit, true once it has run, and the cost to run it again with its freed inputs.
     stack
         Units that wait for their inputs; each waits for the next.
+    state
+        State of a run: position in the order, waiting units, bytes held, units run.
     """
 
     use_start: Ints
@@ -49,6 +51,7 @@ class Scratch(NamedTuple):
     done: Flags
     again: Floats
     stack: Ints
+    state: Ints
 
 
 def scratch_for(flat: FlatProblem) -> Scratch:
@@ -67,12 +70,13 @@ def scratch_for(flat: FlatProblem) -> Scratch:
         done=np.empty(units, bool),
         again=np.empty(units, np.float64),
         stack=np.empty(units + 1, np.int64),
+        state=np.empty(4, np.int64),
     )
 
 
 @compiled_loop
-def run_evicting(flat, order, limit, rule, factor, found, scratch):
-    """Run the units in order, free values to stay within the limit, and compute them on demand.
+def begin_evicting(flat, order, scratch):
+    """Set the scratch of a run that has not run any unit.
 
     Parameters
     ----------
@@ -80,6 +84,32 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch):
         A :class:`~cpplan.remat.search.flat_problem.FlatProblem`.
     order
         Every unit once, after its predecessors.
+    scratch
+        A :class:`Scratch`.
+    """
+    live, state = scratch.live, scratch.state
+    _find_uses(flat, order, scratch)
+    held = flat.base
+    for s in range(len(flat.size)):
+        scratch.cursor[s], live[s] = scratch.use_start[s], flat.present[s]
+        scratch.accessed[s], scratch.pinned[s] = 0, 0
+        scratch.gone[s], scratch.sure[s], scratch.wanted[s] = False, False, False
+        if live[s]:
+            held += flat.size[s]
+    for unit in range(len(flat.extra)):
+        scratch.done[unit], scratch.again[unit] = False, 0.0
+    _recoverable(flat, live, scratch.done, scratch.gone, scratch.sure)
+    state[0], state[1], state[2], state[3] = 0, 0, held, 0
+
+
+@compiled_loop
+def run_evicting(flat, order, limit, rule, factor, found, scratch, most):
+    """Run the units in order, free values to stay within the limit, and compute them on demand.
+
+    Parameters
+    ----------
+    flat, order, scratch
+        As in :func:`begin_evicting`, which comes first.
     limit
         Bytes.
     rule
@@ -88,44 +118,40 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch):
         Factor of the score of every storage.
     found
         Filled with the schedule.
-    scratch
-        A :class:`Scratch`.
+    most
+        Units and storages to look at, about, before the run is left for another call; at least 1.
 
     Returns
     -------
-    Length of the schedule, or -1 if it would be longer than ``found``. The schedule exceeds the
-    limit if no value is left to free; the caller checks.
+    Length of the schedule, -1 if it would be longer than ``found``, or -2 if another call must
+    continue. The schedule exceeds the limit if no value is left to free; the caller checks.
     """
     units, storages = len(flat.extra), len(flat.size)
     live, sure, done, again = scratch.live, scratch.sure, scratch.done, scratch.again
     accessed, pinned, stack, cursor = (
         scratch.accessed, scratch.pinned, scratch.stack, scratch.cursor,
     )  # fmt: skip
-    _find_uses(flat, order, scratch)
-    held = flat.base
-    for s in range(storages):
-        cursor[s], live[s] = scratch.use_start[s], flat.present[s]
-        accessed[s], pinned[s] = 0, 0
-        scratch.gone[s], sure[s], scratch.wanted[s] = False, False, False
-        if live[s]:
-            held += flat.size[s]
-    for unit in range(units):
-        done[unit], again[unit] = False, 0.0
-    _recoverable(flat, live, done, scratch.gone, sure)
-    length = 0
-    for k in range(units + storages):
-        # After the last unit, compute kept storages that were freed.
-        if k < units:
-            stack[0] = order[k]
-        else:
-            s = k - units
-            if live[s] or not flat.kept[s] or flat.writer[s] < 0:
-                continue
-            stack[0] = flat.writer[s]
+    state = scratch.state
+    first, depth, held, length = state[0], state[1], state[2], state[3]
+    seen = 0
+    for k in range(first, units + storages):
         now = min(k, units)
-        depth = 1
-        _pin(flat, stack[0], pinned, 1)
+        if depth == 0:
+            # After the last unit, compute kept storages that were freed.
+            if k < units:
+                stack[0] = order[k]
+            else:
+                s = k - units
+                if live[s] or not flat.kept[s] or flat.writer[s] < 0:
+                    continue
+                stack[0] = flat.writer[s]
+            depth = 1
+            _pin(flat, stack[0], pinned, 1)
         while depth:
+            if seen > most:
+                state[0], state[1], state[2], state[3] = k, depth, held, length
+                return -2
+            seen += 1
             unit = stack[depth - 1]
             missing = -1
             for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
@@ -145,16 +171,21 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch):
                     need += flat.size[flat.writes[t]]
             if held + need > limit:
                 _costs_again(flat, live, done, again)
-            while held + need > limit:
+            # A unit's inputs are never freed for it: a run left here goes on with the next value.
+            stuck = False
+            while held + need > limit and not stuck and seen <= most:
                 s = _victim(scratch, flat, rule, factor, unit, now, length, units)
-                if s < 0:
-                    break
-                live[s] = False
-                held -= flat.size[s]
-                if not sure[s]:
-                    scratch.gone[s] = True
-                    _recoverable(flat, live, done, scratch.gone, sure)
-                _costs_again(flat, live, done, again)
+                stuck = s < 0
+                if not stuck:
+                    live[s] = False
+                    held -= flat.size[s]
+                    if not sure[s]:
+                        scratch.gone[s] = True
+                        _recoverable(flat, live, done, scratch.gone, sure)
+                    _costs_again(flat, live, done, again)
+                seen += units + storages
+            if held + need > limit and not stuck:
+                continue
             if length == len(found):
                 return -1
             found[length] = unit
