@@ -65,8 +65,10 @@ def fit_body(node: onnx.NodeProto, body: Body, accessed: Mapping[str, Tensor]) -
 
 def _without_views(graph: Graph, results: Mapping[str, str]) -> Graph:
     """The graph of a branch; ops that make its results as views copy instead, with placements."""
-    tensors = (replace(t, view_of=None) if t.name in results else t for t in graph.tensors)
     copied = {name: view for name in results if (view := graph.tensor[name].view_of) is not None}
+    if not copied:
+        return graph
+    tensors = (replace(t, view_of=None) if t.name in copied else t for t in graph.tensors)
 
     def op(old: Op) -> Op:
         copies = tuple(Placement(name, *copied[name]) for name in old.outputs if name in copied)
@@ -84,10 +86,14 @@ def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
 
     def tensor(old: Tensor) -> Tensor:
         view_of = old.view_of and (one(old.view_of[0]), old.view_of[1])
+        if old.name not in renamed and view_of == old.view_of:
+            return old
         return replace(old, name=one(old.name), view_of=view_of)
 
     def op(old: Op) -> Op:
         shared = {name: renamed[name] for name in old.tensors if name in renamed}
+        if not shared:
+            return old
         return replace(
             old,
             inputs=new(old.inputs),

@@ -6,6 +6,7 @@ byte is read or written.
 
 from __future__ import annotations
 
+import os
 import reprlib
 import stat
 from collections.abc import Iterator
@@ -150,13 +151,14 @@ def _place(tensor: onnx.TensorProto, folder: Path) -> _Place:
         )
     path = folder.resolve() / location
     try:
-        if path.resolve() != path:
-            refuse("is a link, or lies in one: expected a file of the model's folder")
+        linked = os.path.realpath(path) != str(path)
         found = path.stat()
     except OSError as error:
         refuse(f"{error.strerror}")
     except ValueError:
         refuse("expected a path without NUL")
+    if linked:
+        refuse("is a link, or lies in one: expected a file of the model's folder")
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         refuse("expected a regular file with one name")
     if offset + wanted > found.st_size:

@@ -103,6 +103,22 @@ def test_what_a_file_says_wrong_of_its_weights_is_refused(folder, entries, capsy
     assert list(target.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("link", "is a link, or lies in one: expected a file of the model's folder"),
+        ("sub/up/secret", "is a link, or lies in one"),
+        ("loop", "Too many levels of symbolic links"),
+        ("w\0.bin", "expected a path without NUL"),
+    ],
+)
+def test_weights_behind_a_link_are_refused_as_such(folder, location, reason):
+    (folder / "loop").symlink_to(folder / "loop")
+    model = onnx.load(write_model(folder, ("location", location)), load_external_data=False)
+    with pytest.raises(InputError, match=reason):
+        load_external_data(model, folder)
+
+
 def test_only_the_bytes_of_a_weight_are_read(folder):
     model = onnx.load(
         write_model(folder, ("location", "sparse"), ("offset", "8")), load_external_data=False
