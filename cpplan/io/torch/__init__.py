@@ -1,19 +1,20 @@
-"""torch: exported programs, FX graph modules, and training graphs; and plans applied to them.
+"""torch: exported programs, FX graph modules and training graphs, and plans applied to them.
 
-The other modules of this package import torch when they are imported; this one only when a function
-is called.
+The other modules of this package import torch at once; this one imports it when a function is
+called.
 
-Parameters and buffers are constants; the values that the model returns, gradients and new values of
-buffers included, are outputs. An op's schema gives its views and the arguments that it overwrites;
-ops that are made of others, modules and Python functions are run on tensors without data instead.
-Views are ops that move no bytes. Bytes are those that eager torch allocates, also if a storage is
-larger than the tensor in it. Branches and loops are ops whose workspace is the bytes that they need
-inside; for a loop, including the values passed from one pass to the next. Ops that draw random
-numbers are one sequence and run once; ops that access a storage that some op overwrites keep their
-order and run once.
+Parameters and buffers become constants. The values that the model returns become outputs: results,
+gradients and new values of buffers. An op's schema tells its views and the arguments that it
+overwrites. Modules, Python functions and ops composed of other ops have no such schema: they are
+run on tensors without data. Views are ops that move no bytes. Sizes are the bytes that eager torch
+allocates, even where a storage is larger than its tensor. A branch or loop is one op; its workspace
+is the bytes needed inside, for a loop with the values passed from one pass to the next. Ops that
+draw random numbers form one sequence and run once. Ops that access a storage which some op
+overwrites keep their order and run once.
 
-An op's cost is the number of its floating-point operations where ``torch.utils.flop_counter`` knows
-it, else the elements of its result, or of its input if it reduces it. Views cost nothing.
+An op's cost is its number of floating-point operations if ``torch.utils.flop_counter`` knows it.
+Otherwise it is the number of elements of the result or, for a reduction, of the input. Views cost
+nothing.
 """
 
 from __future__ import annotations
@@ -66,23 +67,24 @@ def read_torch(
         A graph module needs shapes: in ``meta["val"]`` of its nodes, or from ``example_inputs``. It
         is not changed.
     dims
-        Of symbolic dimensions, by the name that the program gives them (``s77``): an integer, or
-        bounds ``(lower, upper)``, instead of the program's own.
+        Symbolic dimensions by the program's names for them (``s77``): an integer, or bounds
+        ``(lower, upper)`` that replace the program's own.
     example_inputs
-        Inputs of a graph module, from which the shapes of everything in it are worked out; nothing
-        is computed.
+        Inputs of a graph module, from which the shapes of all its values follow. Nothing is
+        computed.
     name
-        The graph's name; the file's, or the module's class, if left out.
+        Name of the graph; if left out, the name of the file or of the module's class.
     workspaces
-        Run the kernel of every op once for each shape, on zeros, and count as workspaces what it
-        allocates beside its results, on this machine. A plan's peak, and so ``memory_limit``, then
-        is what running it takes from torch's CPU allocator, at most. Sizes must be fixed.
+        Run the kernel of every op on this machine, once for each shape, on zeros; count the bytes
+        that it allocates beside its results as workspaces. The peak of a plan, and so its
+        ``memory_limit``, is then the most that running it takes from torch's CPU allocator. Sizes
+        must be fixed.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is no exported program, or a node has no shape or is not
-        understood; names the file and the node.
+        If the file cannot be read or is not an exported program, or if a node has no shape or is
+        not supported; names the file and the node.
     MissingExtraError
         If the package ``torch`` is missing.
 
@@ -119,7 +121,7 @@ def read_model(
     source, dims
         As for :func:`read_torch`.
     kernels
-        ``"measured"`` for ``workspaces`` of :func:`read_torch`; none of them if left out.
+        ``"measured"`` for ``workspaces=True`` of :func:`read_torch`.
 
     Raises
     ------
@@ -150,21 +152,22 @@ def is_measured(kernels: str | None) -> bool:
 def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> GraphModule:
     """Forward and backward pass of a module as one functional graph module.
 
-    It takes parameters, buffers and inputs, and returns new values of buffers, the module's
-    outputs and the gradients of the parameters that need them, in the order of the module's own.
-    :func:`training_step` runs it, in any order, with all of these under their names.
+    It takes parameters, buffers and inputs. It returns new values of buffers, the module's outputs
+    and the gradients of the parameters that need them, in the module's own order.
+    :func:`training_step` runs it in any order, and assigns its results by name.
 
     Parameters
     ----------
     module
-        Returns its loss, a scalar; or a tuple with the loss first, or a dictionary with a ``loss``.
+        Module that returns its loss, a scalar; a tuple that begins with the loss; or a dictionary
+        with a ``loss``.
     example_inputs
-        Positional arguments; shapes and element types are taken from them.
+        Positional arguments, which give the shapes and element types.
 
     Raises
     ------
     InputError
-        If this version of torch is not the one it is written for, or the module cannot be traced.
+        If this version of torch is not supported, or the module cannot be traced.
     MissingExtraError
         If the package ``torch`` is missing.
 
@@ -190,7 +193,7 @@ def training_step(
     example_inputs: Sequence[Any],
     order: Sequence[str] | None = None,
 ) -> TrainingStep:
-    """Function that runs a training step of a module in an order, for one's own loop.
+    """Function that runs a training step of a module in a given order, for a user's own loop.
 
     Called with inputs of the same shapes, it returns the loss, adds the gradients to those of the
     module's parameters, and writes new values into its buffers.
@@ -200,7 +203,7 @@ def training_step(
     module, example_inputs
         As for :func:`training_module`.
     order
-        Names of ops of :func:`training_graph`, some of them repeated, as in a plan's ``order``; the
+        Names of ops of :func:`training_graph`, which may repeat, as in a plan's ``order``; the
         traced order if left out.
 
     Raises
@@ -268,24 +271,26 @@ def reorder_graph_module(
     *,
     example_inputs: Sequence[Any] | None = None,
 ) -> GraphModule:
-    """The graph module with its nodes in another order, some of them more than once.
+    """The graph module with its nodes in another order, in which nodes may repeat.
 
-    Where the order names ``relu`` again, there is another node, ``relu_again``; later nodes, and
-    the module's results, use the newest. Weights are shared with the module, which is not changed.
+    If the order names ``relu`` a second time, a second node ``relu_again`` is made. Later nodes and
+    the module's results use the newest node. Weights are shared with the module, which is not
+    changed.
 
     Parameters
     ----------
     module
-        Of an exported program, its graph module, which takes parameters and buffers as inputs too.
+        A graph module or an exported program. The graph module of a program takes parameters and
+        buffers as inputs, too.
     order
-        Names of ops, as :func:`read_torch` gives them.
+        Names of ops as in the graph of :func:`read_torch`.
     example_inputs
         As for :func:`read_torch`.
 
     Raises
     ------
     InputError
-        If the order is none of the module's graph; see :class:`cpplan.program.anf.Program`.
+        If the order is not valid for the module's graph; see :class:`cpplan.program.anf.Program`.
     MissingExtraError
         If the package ``torch`` is missing.
 
@@ -307,7 +312,7 @@ def reorder_graph_module(
 
 
 def measure_live_bytes(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
-    """Run a graph module and count the bytes of the tensor storages that are alive at each node.
+    """Run a graph module and count the bytes of the storages live at each node.
 
     Examples
     --------
@@ -326,9 +331,9 @@ def measure_live_bytes(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
 def partitioner(**options: Any) -> Partitioner:
     """Partitioner of training steps within a memory limit, for inductor and for AOTAutograd.
 
-    It is a value for ``torch.compile(model, options={"custom_partitioner_fn": ...})`` and for
-    ``partition_fn`` of ``aot_autograd``. Of the joint graph of forward and backward pass, it
-    chooses what is saved and what is computed again.
+    Pass it to ``torch.compile(model, options={"custom_partitioner_fn": ...})``, or to
+    ``aot_autograd`` as its ``partition_fn``. In the joint graph of forward and backward pass, it
+    chooses the tensors that are saved and the ops that run again.
 
     Parameters
     ----------
@@ -356,12 +361,12 @@ def partitioner(**options: Any) -> Partitioner:
 
 
 def last_report() -> TrainingReport:
-    """The report of the training step that was planned last in this process.
+    """The report of the last training step planned in this process.
 
     Raises
     ------
     InputError
-        If none was planned.
+        If no training step was planned.
     MissingExtraError
         If the package ``torch`` is missing.
     """
@@ -371,7 +376,7 @@ def last_report() -> TrainingReport:
 
     reports = all_reports()
     if not reports:
-        raise InputError("no training step was planned: expected a compiled model to have run")
+        raise InputError("no training step was planned yet: run the compiled model once")
     return reports[-1]
 
 

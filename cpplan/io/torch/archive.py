@@ -1,10 +1,10 @@
-"""Exported programs in ``.pt2`` archives, read without running anything that a file says.
+"""Exported programs in ``.pt2`` archives, read without running code from the file.
 
 An archive keeps weights and sample inputs as pickles or raw bytes, and the program as JSON.
-Planning needs the JSON alone: weights become tensors without data, of the sizes that the archive
-lists, and sample inputs are not read. Running a model reads the raw bytes of weights too. Since
-torch evaluates some strings of the JSON, it is checked first (see
-:mod:`cpplan.io.torch.archive_check`). What only unpickling could read is refused by name.
+Planning needs the JSON alone: weights become tensors without data, with the sizes that the archive
+lists, and sample inputs are not read. Running a model reads the raw bytes of the weights, too.
+torch evaluates some strings of the JSON, so :mod:`cpplan.io.torch.archive_check` checks it first.
+Parts that only unpickling could read are refused by name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cpplan.runtime.limits import check_text, read_unpacked
 
 _PROGRAM = "models/model.json"
 _OLDER = "serialized_exported_program.json"
-# Folder -> the file that lists what is in it, and the pickle that older versions wrote instead.
+# Folder -> the file that lists its contents, and the pickle that older versions wrote instead.
 _PAYLOADS = {
     "data/weights": ("model_weights_config.json", "model.pt"),
     "data/constants": ("model_constants_config.json", "model.pt"),
@@ -49,15 +49,15 @@ def read_archive(
     Parameters
     ----------
     data
-        Read the values of weights and constants too, which else have no data.
+        True to read the values of weights and constants; they have no data otherwise.
     drawn
-        Values may be missing, since they are drawn at random.
+        True if values may be missing, because random ones are drawn instead.
 
     Raises
     ------
     InputError
-        If it is no such archive, or something in it can only be read by running what it says; names
-        the part.
+        If the file is not such an archive, or a part of it can be read only by running code from
+        it; names the part.
     """
     if not zipfile.is_zipfile(path):
         raise InputError("not an exported program, or cut short: expected a .pt2 archive")
@@ -79,14 +79,14 @@ class _Members:
 
     def __init__(self, archive: zipfile.ZipFile, data: bool, *, drawn: bool, stored: int):
         self._archive, self._data, self._drawn = archive, data, drawn
-        # Of all members together, those read twice or lying over one another too.
+        # Bytes of the file not read yet: limits members that are read twice or overlap in the file.
         self._stored = self._whole = stored
         self._infos: dict[str, zipfile.ZipInfo] = {}
         names = archive.namelist()
         if _OLDER in names:
             raise InputError(
-                "an archive of the older layout, which can only be unpickled (serialized_*.pt): "
-                "expected one that torch.export.save of torch 2.8 or newer writes"
+                "an archive of an older layout, which can only be unpickled (serialized_*.pt): "
+                "expected an archive written by torch.export.save of torch 2.8 or newer"
             )
         root = next((n.partition("/")[0] for n in names if n.endswith("/archive_format")), None)
         if root is None:
@@ -109,12 +109,12 @@ class _Members:
         try:
             return json.loads(data)
         except ValueError as error:  # neither text nor JSON, or a number too long
-            raise InputError(f"{name} is no JSON") from error
+            raise InputError(f"{name} is not JSON") from error
         except RecursionError as error:
             raise InputError(f"{name}: nested too deeply") from error
 
     def read_payloads(self, folder: str) -> dict[str, torch.Tensor]:
-        """Tensors without data by their names; those that share a member share a storage."""
+        """Tensors of a folder by name; tensors in the same member share a storage."""
         listing, older = (f"{folder}/{name}" for name in _PAYLOADS[folder])
         if older in self._infos:
             raise InputError(f"{older} can only be unpickled: {TRUSTED}")
@@ -147,7 +147,7 @@ class _Members:
             reach = offset + 1 + sum((e - 1) * s for e, s in zip(sizes, strides, strict=True))
         if path not in storages:
             dtype, nbytes = _dtype(meta.get("dtype"), where), self._size(f"{folder}/{path}")
-            # Exported without values, a tensor's member is empty.
+            # If a tensor was exported without values, its member is empty.
             count = nbytes // dtype.itemsize if nbytes else reach
             if count * dtype.itemsize >= LIMIT:
                 raise InputError(f"{where}: expected less than 2**62 bytes")
@@ -169,19 +169,21 @@ class _Members:
         return torch.nn.Parameter(tensor, requires_grad=bool(meta.get("requires_grad")))
 
     def _without_values(self, where: str, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """A tensor whose values the archive does not have, or that nobody asks for."""
+        """A tensor whose values are missing in the archive, or are not needed."""
         size = count * dtype.itemsize
         if self._data and size and not self._drawn:
             raise InputError(f"{where} has no values in the archive: expected {size} B")
         try:
             return torch.empty((count,), dtype=dtype, device="cpu" if self._data else "meta")
         except RuntimeError as error:
-            raise InputError(f"{where} takes {size} B, more than there are") from error
+            raise InputError(
+                f"{where} takes {size} B, more than this machine can allocate"
+            ) from error
 
     def _size(self, name: str) -> int:
-        """Bytes of a member, by the archive's own list."""
+        """Bytes of a member, as the archive's own list says."""
         if name not in self._infos:
-            raise InputError(f"there is no {name} in the archive")
+            raise InputError(f"the archive has no member {name}")
         return self._infos[name].file_size
 
     def _read(self, name: str) -> bytes:
@@ -208,5 +210,5 @@ def _numbers(values: Any, where: str) -> list[int]:
     found = [value.get("as_int") if isinstance(value, Mapping) else None for value in values or ()]
     numbers = [number for number in found if type(number) is int and 0 <= number < 1 << 63]
     if len(numbers) != len(found):
-        raise InputError(f"{where}: expected natural numbers")
+        raise InputError(f"{where}: expected integers from 0 on")
     return numbers

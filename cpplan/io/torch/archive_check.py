@@ -1,9 +1,10 @@
-"""Checks of a serialized program, before torch makes a graph of it.
+"""Checks of a serialized program before torch makes a graph from it.
 
-torch evaluates what stands in the JSON of an archive: sizes are Python expressions, ops are looked
-up attribute by attribute from ``torch`` on (``torch.os.system``), names of nodes become source
-code, and specifications of nested inputs import modules. So names have to be identifiers, sizes
-expressions of integers, ops operators of torch that compute; the rest is taken out.
+torch evaluates strings from the JSON of an archive: sizes are Python expressions; names of ops are
+looked up attribute by attribute, beginning at ``torch`` (``torch.os.system``); names of nodes
+become source code; specifications of nested inputs import modules. So these checks allow only
+identifiers as names, expressions of integers as sizes, and torch's computing operators as ops.
+Everything else that planning does not need is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from cpplan.model.errors import InputError
 
-TRUSTED = "if you trust the file, load it with torch.export.load and hand over the program"
+TRUSTED = "if you trust the file, load it with torch.export.load and pass the program"
 
 _NAMESPACES = ("aten", "prims", "quantized_decomposed", "torchvision")
 # One opens a file, the other writes to standard output.
@@ -51,15 +52,16 @@ _MOST_POWERS = 3
 def check_program(program: schema.ExportedProgram) -> None:
     """Raise unless a serialized program can be made a graph without running code from it.
 
-    Metadata, guards and calling conventions, which planning does not need, are taken out of it.
+    Metadata, guards and calling conventions are removed from the program: planning does not need
+    them.
 
     Raises
     ------
     InputError
-        Names the node, symbol or name that is refused, and what was expected.
+        Names the node, symbol or name that is refused, and says what was expected.
     """
     module = program.graph_module
-    # Programs that torch.export writes may hold ops that write over what they read.
+    # torch.export writes programs whose ops may overwrite their inputs: TRAINING allows that.
     program.guards_code, program.verifiers = [], ["TRAINING"]
     module.metadata, module.module_call_graph, module.treespec_namedtuple_fields = {}, [], {}
     for symbol in program.range_constraints:
@@ -85,7 +87,7 @@ def check_program(program: schema.ExportedProgram) -> None:
 
 
 def _check_fields(value: Any) -> None:
-    """Raise if an object of the JSON itself, without its members, is not allowed."""
+    """Raise if an object of the JSON is not allowed; its members are not checked here."""
     if isinstance(value, schema.Node):
         value.metadata = {}
         _check_operator(value.target, value.name)
@@ -111,13 +113,13 @@ def _check_operator(target: Any, node: Any) -> None:
     found = _find_operator(target) if isinstance(target, str) else None
     if found is None:
         raise InputError(
-            f"node {_shown(node)}: op {_shown(target)} is none that is known to compute and no "
-            f"more: {TRUSTED}"
+            f"node {_shown(node)}: op {_shown(target)} is not on the list of safe operators: "
+            f"{TRUSTED}"
         )
 
 
 def _find_operator(target: str) -> Any:
-    """The operator of a name, or ``None`` if that may do something else than compute."""
+    """The operator with this name, or ``None`` if it may do anything but compute."""
     parts = target.split(".")
     if parts[:3] == ["torch", "ops", "higher_order"] and len(parts) == 4:
         found = (
@@ -129,7 +131,7 @@ def _find_operator(target: str) -> Any:
         qualified = f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}")
         if namespace not in _NAMESPACES or name in _REFUSED or not _NAME.fullmatch(name):
             return None
-        # Others of these namespaces belong to TorchScript: some write files.
+        # Other operators of these namespaces belong to TorchScript, and some of them write files.
         if not _NAME.fullmatch(overload) or not torch._C._dispatch_has_kernel(qualified):
             return None
         packet = getattr(getattr(torch.ops, namespace), name, None)
@@ -181,7 +183,7 @@ def _check_tree(tree: ast.expr, powers: int) -> None:
 
 
 def _value(given: ast.keyword) -> object:
-    """A keyword's value, if both are plain."""
+    """Value of a keyword argument if it is a constant, else ``None``."""
     plain = given.arg is not None and isinstance(given.value, ast.Constant)
     return given.value.value if plain and isinstance(given.value, ast.Constant) else None
 

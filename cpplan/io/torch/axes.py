@@ -1,8 +1,8 @@
 """Axes of ATen's operators: the table of rules, and nodes as the rules see them.
 
-Rules are for operators whatever their overload: ``aten.conv2d``. Point-wise ones need none, those
-that write over their operand (``aten.relu_``) neither. Views take the axes of a tensor along,
-slices and parts of a split as far as they go. Images are ``(batch, channels, rows, columns)``.
+A rule holds for all overloads of an operator: ``aten.conv2d``. Point-wise operators need no rule,
+not even if they overwrite their operand (``aten.relu_``). Views keep the axes of their tensor;
+slices and parts of a split keep a part of an axis. Images are ``(batch, channels, rows, columns)``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from cpplan.model.axes import Axis, Window
 from cpplan.model.tensor import Tensor
 
 _POINTWISE = "aten point-wise"
-# Ops that compute nothing, or each element alone, and are not marked as point-wise.
+# Ops that compute nothing, or each element by itself, but lack torch's point-wise tag.
 _IDENTITIES = """
     _to_copy alias clone contiguous detach dropout dropout_ hardswish hardswish_ lift_fresh to
 """.split()  # noqa: SIM905
@@ -59,14 +59,14 @@ _WIDE = (*_FLOATS, "int32", "int64")
 def axes_of(
     node: Node, name_of: Callable[[Node], Names], tensors: Mapping[str, Tensor]
 ) -> tuple[Axis, ...]:
-    """Axes of a node that calls one of torch's operators; none of any other node.
+    """Axes of a node that calls one of torch's operators; other nodes have none.
 
     Parameters
     ----------
     name_of
-        Names of a node's results.
+        Function that gives the names of a node's results.
     tensors
-        All tensors of the graph.
+        All tensors of the graph, by name.
     """
     overload = node.target
     if not isinstance(overload, torch._ops.OpOverload):
@@ -94,17 +94,17 @@ def axes_of(
 
 
 def rules() -> dict[str, Rule]:
-    """Rule of every kind that can run in pieces, but point-wise ones."""
+    """Kind of op -> its rule; point-wise ops share one."""
     return {f"aten.{kind}": rule for kind, rule in _RULES.items()} | {_POINTWISE: element_wise}
 
 
 def _listed(value: Any, rank: int, default: int = 1) -> list[int]:
-    """One number for each spatial axis.
+    """One number for each spatial axis, from an operator's argument.
 
     Raises
     ------
     NoAxes
-        If they are no numbers: padding by name, symbolic sizes.
+        If the argument holds no integers: padding by name, symbolic sizes.
     """
     if value is None or value == []:
         return [default] * rank
@@ -230,12 +230,12 @@ def _attention(operation: Operation) -> list[Axis]:
     if given.get("dropout_p") or given.get("enable_gqa"):
         raise NoAxes
     found = attention_axes(operation, (0, 1, 2), 3)
-    # The mask of some query rows is not that of the first ones.
+    # A causal mask depends on the row, so rows cannot be cut.
     return [axis for axis in found if axis.name != "rows" or not given.get("is_causal")]
 
 
 def _cross_entropy(operation: Operation) -> Iterator[Axis]:
-    """Rows of scores, whose losses are added up."""
+    """Yield the axis of the rows of scores; it accumulates if their losses are added up."""
     given, scores, wanted = operation.attributes, operation.input(), operation.input(1)
     if len(shape_of(scores)) != 2 or len(shape_of(wanted)) != 1 or given.get("label_smoothing"):
         raise NoAxes
@@ -325,7 +325,7 @@ def _slice(operation: Operation) -> Iterable[Axis]:
 
 
 def _select(operation: Operation) -> Iterator[Axis]:
-    """All axes but the one along which one position is taken."""
+    """Yield all axes but the one along which a position is selected."""
     source, output = operation.input(), operation.output
     shape = shape_of(source)
     dim = checked_axis(operation.attributes["dim"], len(shape))
@@ -348,7 +348,7 @@ def _unbind(operation: Operation) -> Iterable[Axis]:
 
 
 def _roll(operation: Operation) -> Iterator[Axis]:
-    """All axes; where positions come round, each piece needs all of the source."""
+    """Yield all axes; along rolled axes, each piece needs the whole source."""
     given, source, output = operation.attributes, operation.input(), operation.output
     if not given.get("dims"):
         raise NoAxes

@@ -13,7 +13,7 @@ from cpplan.io.torch.effects import Call, Effects, storage_of
 from cpplan.io.torch.extents import Extents
 from cpplan.io.torch.values import tensors_in
 
-# The counter knows the kernels of other devices for these.
+# torch's counter has formulas only for the kernels of other devices.
 _ATTENTION = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flop,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
@@ -23,7 +23,7 @@ _ATTENTION = {
 def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: Extents) -> int:
     """Operations of the kernels that a node runs, at the upper bounds of symbolic sizes.
 
-    For a branch, those of the more expensive side; for a loop, those of one pass.
+    A branch counts its more expensive side, and a loop counts one pass.
     """
     return max(
         sum(extents.at_most(_operations(call, effects)) for call in calls)
@@ -32,9 +32,9 @@ def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: E
 
 
 def formula_of(target: Any) -> Callable[..., Any] | None:
-    """The formula for the operations of a matrix product, convolution or attention, else none.
+    """Formula for the operations of a matrix product, convolution or attention, else ``None``.
 
-    It takes the arguments of the op, and its result as ``out_val``.
+    The formula takes the arguments of the op, and its result as ``out_val``.
     """
     packet = getattr(target, "_overloadpacket", None)
     return flop_registry.get(packet) or _ATTENTION.get(packet)

@@ -1,9 +1,8 @@
-"""Effects of a node on storages: those that its results lie in, and those that it overwrites.
+"""Effects of a node: the storages in which its results lie, and the storages that it overwrites.
 
-The schema of an op with a kernel of its own is trusted: without alias annotations it returns new
-storages and writes no others. Any other node (an op that is made of others, which may return its
-input; a module; a Python function) is run on tensors without data, and the ops that it then calls
-are examined.
+The schema of an op with its own kernel is trusted: without alias annotations, the op returns new
+storages and overwrites none. All other nodes are run on tensors without data, and the ops that they
+call are examined: modules, Python functions, and ops composed of others, which may return an input.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from cpplan.io.torch.growth import check_growth
 from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
 from cpplan.model.errors import InputError
 
-# Their schemas do not say that they write new statistics over the old when they train.
+# In training they overwrite their statistics, which their schemas do not say.
 _SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
-# What their schemas keep back is that their results lie in the storage of the argument.
+# Their results lie in the storage of the argument, which their schemas do not say.
 _UNSAFE = ("_unsafe_view", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
-# Made of others, by kernels that ask for sizes as numbers.
+# Composed ops whose kernels need sizes as numbers.
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _STATISTICS = ("running_mean", "running_var")
 
 
 @dataclass(frozen=True)
 class Call:
-    """An op on tensors without data."""
+    """A call of an op on tensors without data."""
 
     op: OpOverload
     args: Mapping[str, Any]
@@ -48,19 +47,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Effects:
-    """The ops with kernels that a node runs, with its arguments and results.
+    """The ops with kernels that a node calls, with its arguments and results.
 
     Attributes
     ----------
     alternatives
-        The ops with kernels; of a branch, those of either side; of a loop, those of its body, and
-        those of its condition.
+        Lists of calls: a branch has a list for each side, a loop has
+        one for its body and one for its condition.
     read
-        The arguments; results may lie in their storages.
+        The arguments, in whose storages results may lie.
     weights
-        A module's own parameters and buffers, by name: read too.
+        If the node calls a module: its parameters and buffers by name, which it reads, too.
     results
-        The values that it returns.
+        The values that the node returns.
     """
 
     alternatives: tuple[tuple[Call, ...], ...]
@@ -70,17 +69,17 @@ class Effects:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The ops of all alternatives."""
+        """The calls of all alternatives."""
         return tuple(call for calls in self.alternatives for call in calls)
 
     @property
     def written(self) -> set[int]:
-        """Storages (see :func:`storage_of`) that it writes over, new ones included."""
+        """Storages (see :func:`storage_of`) that the node overwrites, new ones included."""
         return {storage_of(t) for call in self.calls for t in _written(call)}
 
     @property
     def draws(self) -> bool:
-        """True if it draws random numbers."""
+        """True if the node draws random numbers."""
         return any(_draws(call) for call in self.calls)
 
 
@@ -92,11 +91,11 @@ def find_effects(
     Raises
     ------
     InputError
-        If it holds graphs of its own in a way that is not understood, or does not run.
+        If the node is a higher-order operator that is not supported, or does not run.
     """
 
     def value_of(argument: Node) -> Any:
-        # Shapes and strides of a tensor can be written over too: not those of the node's value.
+        # An op may also change a tensor's shape and strides: protect those of the node's value.
         value = values[argument]
         if isinstance(value, (tuple, list)):
             return type(value)(_alias(part) for part in value)
@@ -112,7 +111,7 @@ def find_effects(
 
 
 def only_kernel(effects: Effects, storages: Collection[int]) -> Call | None:
-    """The op that makes the first result, if no other does anything with the bytes of storages."""
+    """The call that makes the first result, if no other call accesses bytes of the storages."""
     if len(effects.alternatives) != 1:
         return None
     found = [call for call in effects.calls if _uses(call, storages)]
@@ -124,7 +123,7 @@ def only_kernel(effects: Effects, storages: Collection[int]) -> Call | None:
 
 
 def _uses(call: Call, storages: Collection[int]) -> bool:
-    """True if an op reads or writes bytes of storages; views and queries of sizes do not."""
+    """True if a call reads or writes bytes of the storages; views and size queries do not."""
     read = {storage_of(tensor) for tensor in tensors_in(tuple(call.args.values()))}
     if read.isdisjoint(storages):
         return False
@@ -138,14 +137,14 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def bind(op: OpOverload, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by name, in the order of the op's schema; those left out have their defaults."""
+    """Arguments by name in the order of the op's schema, with defaults for missing ones."""
     schema = op._schema.arguments
     given = dict(zip((a.name for a in schema), args, strict=False)) | dict(kwargs)
     return {a.name: given.get(a.name, a.default_value) for a in schema}
 
 
 def _kernels(node: Node) -> AbstractContextManager[None]:
-    """Those in which torch is to run a node without data: Python's take symbolic sizes."""
+    """Context for running a node without data; Python kernels accept symbolic sizes."""
     packet = getattr(node.target, "_overloadpacket", None)
     if packet is not None and packet.__name__ in _RECURRENT:
         kernels: AbstractContextManager[None] = enable_python_dispatcher()
@@ -197,7 +196,7 @@ def _observe(
 
 
 def _calls_of(run: Callable[[], Any]) -> tuple[list[Call], Any]:
-    """The ops with kernels that a callable runs, and its result."""
+    """The calls of ops with kernels that a callable makes, and its result."""
     calls: list[Call] = []
 
     class Observer(TorchDispatchMode):  # type: ignore[misc]
@@ -228,5 +227,5 @@ def _written(call: Call) -> list[torch.Tensor]:
 def _draws(call: Call) -> bool:
     if torch.Tag.nondeterministic_seeded not in call.op.tags:
         return False
-    # Dropout that drops nothing; with a probability of 0, native_dropout draws all the same.
+    # Dropout that drops nothing does not draw; but native_dropout draws even at probability 0.
     return call.args.get("train") is not False and call.args.get("dropout_p") != 0

@@ -20,24 +20,24 @@ class Extents:
     Parameters
     ----------
     values
-        Values in which variables occur.
+        Values whose sizes hold variables.
     constraints
-        Ranges that the program was exported with.
+        Ranges of variables with which the program was exported.
     dims
-        Ranges instead of those, by name.
+        Ranges by name, which replace the program's own.
 
     Attributes
     ----------
     ranges
-        Of the variables that occur.
+        Ranges of the variables in the values, by name.
     most
-        The values at which sizes are counted: the upper bounds; where there is none, the lower
-        ones, but 1 at least.
+        Values at which sizes are counted: the upper bound or, without one, the lower bound, but
+        at least 1.
 
     Raises
     ------
     InputError
-        If ``dims`` names no variable, or a range is empty or holds what is no size.
+        If ``dims`` names an unknown variable, or a range is empty or holds a negative size.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Extents:
         }
 
     def inside(self, values: Iterable[Any]) -> Extents:
-        """For what a node holds: other values, with the ranges known here."""
+        """Extents of other values, such as those inside a node, with the ranges known here."""
         found = Extents(values, {}, {})
         known = {name: within for name, within in self.ranges.items() if name in found.ranges}
         found.ranges.update(known)
@@ -73,12 +73,13 @@ class Extents:
         return found
 
     def symbolic(self, size: Any) -> int | Dim:
-        """An integer or expression.
+        """A size as an integer or an expression.
 
         Raises
         ------
         InputError
-            If it is made with a function that :func:`~cpplan.model.shapes.parse_dim` does not know.
+            If its expression has a function that
+            :func:`~cpplan.model.shapes.parse_dim` does not know.
         """
         if isinstance(size, int):
             return size
@@ -101,7 +102,7 @@ def _expression(size: Any) -> sympy.Expr:
 
 
 def _sizes(value: Any) -> list[torch.SymInt]:
-    """The symbolic ones among the sizes of a value."""
+    """The symbolic sizes of a value."""
     if isinstance(value, torch.Tensor) and is_dense(value):
         sizes = [*value.shape, *value.stride(), value.storage_offset()]
         return [size for size in sizes if isinstance(size, torch.SymInt)]
@@ -116,7 +117,7 @@ def _size(name: str, within: Range) -> Range:
 
 
 def _range(bounds: Any) -> Range:
-    """From torch's ranges, whose ends are integers or infinite."""
+    """Range from torch's bounds, which are integers or infinite."""
     ends = (bounds.lower, bounds.upper) if bounds is not None else (None, None)
     lower, upper = (int(end) if end is not None and end.is_Integer else None for end in ends)
     return Range(max(0, lower or 0), upper)

@@ -1,4 +1,4 @@
-"""Limits on what running one node on tensors without data may make: an extent is only a number."""
+"""Limits for running a node on tensors without data, where huge extents cost no memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def check_growth(kind: str, args: Mapping[str, Any], calls: int) -> None:
     args
         Its arguments, by name.
     calls
-        Ops that the node has come down to so far.
+        Number of ops that the node has called so far.
 
     Raises
     ------
     InputError
-        Says how many, and how many may be.
+        Names the number and the limit.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def check_growth(kind: str, args: Mapping[str, Any], calls: int) -> None:
     if isinstance(parts, int) and parts > MOST_PARTS:
         raise InputError(f"returns {parts} tensors: expected at most {MOST_PARTS}")
     if calls >= MOST_CALLS:
-        raise InputError(f"comes down to more than {MOST_CALLS} ops")
+        raise InputError(f"calls more than {MOST_CALLS} ops: expected fewer")
 
 
 def _parts(kind: str, args: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ class Hazards:
     Parameters
     ----------
     root_of
-        The tensor in whose storage a tensor lies, by name.
+        Function from a tensor to the tensor in whose storage it lies, by name.
     """
 
     def __init__(self, root_of: Callable[[str], str]):
@@ -35,7 +35,10 @@ class Hazards:
         return any(self._root_of(name) in self._written for name in names)
 
     def before(self, op: str, names: Iterable[str]) -> list[str]:
-        """Ops that must run before an op that accesses these; call in the order of the ops."""
+        """Ops that must run before an op that accesses these tensors.
+
+        Call it once for each op, in the order of the ops.
+        """
         found: list[str] = []
         for root in dict.fromkeys(map(self._root_of, names)):
             if root not in self._written:

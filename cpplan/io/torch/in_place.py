@@ -1,14 +1,14 @@
 """In-place pairs of torch ops: results that may be written over an argument.
 
-Element ``k`` of the result then depends on element ``k`` of that argument and on nothing else of
-it. That holds for ops that torch tags as point-wise, some that lack the tag, batch norms that use
-the statistics they are given, and ops that write into a copy of their first argument. The argument
-has the layout of the result, element for element, and so has everything else that the op reads of
-its storage.
+Such a pair needs two things. First, element ``k`` of the result depends on no element of that
+argument but element ``k``. This holds for ops that torch tags as point-wise, for some ops without
+the tag, for batch norms with given statistics, and for ops that write into a copy of their first
+argument. Second, the argument has the layout of the result, and so has every other argument of the
+op in the same storage.
 
-A node counts as the op that it runs, if only one op accesses its arguments: ``operator.add`` and
-``torch.nn.ReLU`` are as good as ``aten.add`` and ``aten.relu``. As with ONNX, softmax and the other
-normalisations are left out, which need a whole row before they can write any of it.
+If only one op accesses a node's arguments, the node counts as that op: ``operator.add`` and
+``torch.nn.ReLU`` count as ``aten.add`` and ``aten.relu``. As with ONNX, softmax and the other
+normalisations are left out: they need a whole row before they can write any of it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from cpplan.io.torch.effects import Call, Effects, only_kernel, storage_of
 from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.values import tensors_in
 
-# Like those with the tag. (The backward passes of binary cross-entropy and soft margin loss read an
-# argument after they have written.)
+# Ops that are point-wise, but lack the tag. The backward passes of binary cross-entropy and soft
+# margin loss are missing: they read an argument after they have written.
 _POINTWISE = frozenset(
     """
     elu_backward floor_divide hardsigmoid_backward hardswish hardswish_backward hardtanh_backward
@@ -31,14 +31,14 @@ _POINTWISE = frozenset(
     softplus_backward
     """.split()  # noqa: SIM905
 )
-# A copy of the first argument, some of whose elements are then written.
+# Ops that copy their first argument and then write some elements of the copy.
 _OF_FIRST = frozenset(
     """
     copy diagonal_scatter fill index_add index_copy index_fill index_put masked_fill masked_scatter
     scatter scatter_add select_scatter slice_scatter tril triu
     """.split()  # noqa: SIM905
 )
-# Their further results are empty where the statistics are those that are given.
+# Batch norms; with given statistics, all results but the first are empty.
 _OF_GIVEN = "_native_batch_norm_legit_no_training"
 _BATCH_NORMS = frozenset(("_native_batch_norm_legit", "native_batch_norm", _OF_GIVEN))
 

@@ -1,8 +1,8 @@
-"""Nodes that hold graph modules of their own: branches, loops, and parts under another setting.
+"""Nodes that hold graph modules: branches, loops, and parts run under another setting.
 
-The results of ``torch.cond`` are new in either branch, and those of a loop are new after any number
-of passes. Parts that run without gradients, or with another autocast setting, may return views of
-their operands.
+``torch.cond`` returns new tensors from either branch, and a loop returns new tensors after any
+number of passes. Parts that run without gradients, or with another autocast setting, may return
+views of their operands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRAPPERS = ("wrap_with_autocast", "wrap_with_set_grad_enabled")
 
 
 def held_by(node: Node, values: Mapping[Node, Any]) -> list[GraphModule]:
-    """The graph modules of a node, which run one at a time."""
+    """The graph modules that a node holds; only one of them runs at a time."""
     if not isinstance(node.target, HigherOrderOperator):
         return []
     return [
@@ -31,18 +31,18 @@ def held_by(node: Node, values: Mapping[Node, Any]) -> list[GraphModule]:
 
 
 def carries_over(node: Node) -> bool:
-    """True if it runs a graph module repeatedly, each time on the results of the last pass.
+    """True if a node runs a graph module repeatedly, each time on the results of the last pass.
 
-    While a pass computes new values, those of the pass before are live, and so are the node's own
-    inputs, which the first pass was given.
+    During a pass, the values of the pass before are live, and so are the node's own inputs, which
+    the first pass reads.
     """
     return isinstance(node.target, HigherOrderOperator) and node.target.name() == _LOOP
 
 
 def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModule], Any]:
-    """The graph modules among a node's arguments, which run one at a time, and their operands.
+    """The graph modules among a node's arguments, and their operands.
 
-    The first returns what the node does.
+    One module runs at a time; the first one returns the node's results.
 
     Raises
     ------
@@ -63,14 +63,16 @@ def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModu
 
 
 def run(module: GraphModule, operands: Any) -> Any:
-    """Run a graph module, and those that it holds itself, on tensors without data."""
+    """Run a graph module, and the modules inside it, on tensors without data."""
     return _Runner(module).run(*operands)
 
 
 def _check_size(name: str, number: Any, bits: int) -> None:
-    """Refuse numbers that no size has: computing with them may take for ever."""
+    """Raise if a number is too large for a size: computing with it could take for ever."""
     if isinstance(number, int) and number.bit_length() > bits:
-        raise InputError(f"{name} has a number of {number.bit_length()} bits: expected {bits}")
+        raise InputError(
+            f"{name} has a number of {number.bit_length()} bits: expected at most {bits}"
+        )
 
 
 class _Runner(Interpreter):  # type: ignore[misc]

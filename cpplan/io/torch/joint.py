@@ -1,6 +1,7 @@
-"""Forward and backward pass as one graph, by private functions of torch: only this file calls them.
+"""Forward and backward pass as one graph, traced by private functions of torch.
 
-Written for the torch versions in ``_VERSIONS``; with others there is an error, not a guess.
+Only this file calls them. They are known for the torch versions in ``_VERSIONS``; other
+versions raise an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cpplan.io.torch.sources import ROLE
 from cpplan.io.torch.values import tensors_in
 from cpplan.model.errors import InputError
 
-# Where a training module says what it returns: see TrainingStep.results.
+# Key of a training module's metadata for the list of its results: see TrainingStep.results.
 RESULTS = "cpplan_results"
 _VERSIONS = ("2.13",)
 
@@ -31,8 +32,8 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
     """
     if ".".join(torch.__version__.split(".")[:2]) not in _VERSIONS:
         raise InputError(
-            f"training graphs are traced with private functions of torch {', '.join(_VERSIONS)}, "
-            f"not of {torch.__version__}"
+            f"training graphs need torch {', '.join(_VERSIONS)}, whose private functions they "
+            f"use: found torch {torch.__version__}"
         )
     from torch._functorch.aot_autograd import aot_export_module
 
@@ -61,7 +62,7 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
 
 
 def _results(module: torch.nn.Module, signature: Any) -> list[tuple[str, str | int]]:
-    """Kind and name of everything that a joint graph returns, in order."""
+    """Kind and name of each result of a joint graph, in order."""
     own = _Loss(module)
     buffers = {held: name for name, held in own.state.items()}
     found: list[tuple[str, str | int]] = [
@@ -73,9 +74,9 @@ def _results(module: torch.nn.Module, signature: Any) -> list[tuple[str, str | i
 
 
 class _Loss(torch.nn.Module):  # type: ignore[misc]
-    """Returns the loss, and what other tensors there are, which need no gradients.
+    """Module that returns the loss, and then the other outputs without gradients.
 
-    A weight that several layers share is one parameter here, whose gradient is the sum.
+    A weight shared by several layers is one parameter here; its gradient is the sum.
     """
 
     def __init__(self, module: torch.nn.Module):

@@ -21,7 +21,7 @@ _NAMES = {"complex32": "uint32", "qint8": "int8", "quint8": "uint8", "qint32": "
 
 @dataclass
 class _Layout:
-    """A tensor: in which storage, with what shape, from which byte to which of it."""
+    """A tensor's value without data, kind, storage, and byte range in the storage."""
 
     value: torch.Tensor
     kind: str
@@ -31,12 +31,12 @@ class _Layout:
 
 
 class Layouts:
-    """The tensors of a graph.
+    """The tensors of a graph, and their bytes in storages.
 
     Parameters
     ----------
     extents
-        What symbolic sizes are.
+        The symbolic sizes and their ranges.
     """
 
     def __init__(self, extents: Extents):
@@ -49,12 +49,12 @@ class Layouts:
         return name in self._found
 
     def add_root(self, name: str, value: torch.Tensor, kind: str, nbytes: Any = None) -> None:
-        """A tensor in a storage of its own; of as many bytes as it reaches, if not given."""
+        """Add a tensor with its own storage; ``nbytes`` follows from the tensor if left out."""
         self.check(name, value)
         self._found[name] = _Layout(value, kind, name, 0, _end(value) if nbytes is None else nbytes)
 
     def check(self, name: str, value: torch.Tensor) -> None:
-        """Refuse what has no strides.
+        """Raise if a tensor has no strides.
 
         Raises
         ------
@@ -65,12 +65,12 @@ class Layouts:
             raise InputError(f"tensor {name!r}: is {value.layout}: expected a dense tensor")
 
     def add_view(self, name: str, value: torch.Tensor, root: str) -> None:
-        """A tensor in the storage of another."""
+        """Add a tensor that lies in the storage of another one."""
         begin = value.storage_offset() * value.element_size()
         self._found[name] = _Layout(value, "intermediate", root, begin, _end(value))
 
     def add_constant(self, name: str, value: torch.Tensor, owned: torch.Tensor) -> None:
-        """A tensor that the module owns, perhaps under several names."""
+        """Add a tensor that the module owns, perhaps under several names."""
         root = self._owned.setdefault(storage_of(owned), name)
         if root == name:
             self.add_root(name, value, "constant")
@@ -80,20 +80,20 @@ class Layouts:
         self._found[root].end = max(self._found[root].end, self._found[name].end)
 
     def add_workspace(self, name: str, nbytes: int) -> None:
-        """Bytes that an op needs while it runs."""
+        """Add bytes that an op needs while it runs."""
         value = torch.empty((nbytes,), dtype=torch.uint8, device="meta")
         self._found[name] = _Layout(value, "workspace", name, 0, nbytes)
 
     def root_of(self, name: str) -> str:
-        """The tensor in whose storage a tensor lies."""
+        """Name of the tensor in whose storage a tensor lies."""
         return self._found[name].root
 
     def storage_bytes(self, name: str) -> Any:
-        """All bytes of the storage in which a tensor lies, perhaps symbolic."""
+        """Bytes of the storage in which a tensor lies; may be symbolic."""
         return self._found[self.root_of(name)].end
 
     def value_of(self, name: str) -> torch.Tensor:
-        """The tensor without data."""
+        """A tensor's value without data."""
         return self._found[name].value
 
     def is_constant(self, name: str) -> bool:
@@ -101,27 +101,27 @@ class Layouts:
         return self._found[self.root_of(name)].kind == "constant"
 
     def mark_output(self, name: str) -> None:
-        """The model hands it back."""
+        """Mark a tensor that the model returns as an output, unless it is a constant."""
         if self._found[name].kind != "constant":
             self._found[name].kind = "output"
 
     def mark_written(self, name: str) -> None:
-        """An op writes over it: if it is an input, the caller finds the new values there."""
+        """Mark a tensor that an op overwrites: an input becomes an output, with the new values."""
         root = self._found[self.root_of(name)]
         root.kind = "output" if root.kind == "input" else root.kind
 
     def nbytes(self, name: str) -> int:
-        """Bytes at the upper bounds."""
+        """Bytes of a tensor at the upper bounds of its sizes."""
         return self._extents.at_most(self._found[name].end - self._found[name].begin)
 
     def symbols(self) -> Symbols | None:
-        """The variables, and what their sizes are not known for."""
+        """The variables with their ranges, and the tensors whose sizes are not known."""
         if not self._extents.ranges:
             return None
         return Symbols(dims=self._extents.ranges, lost=dict(self._lost))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All of them, in the order in which they were added."""
+        """All tensors, in the order in which they were added."""
         return tuple(self._tensor(name, layout) for name, layout in self._found.items())
 
     def _tensor(self, name: str, layout: _Layout) -> Tensor:
@@ -145,14 +145,14 @@ class Layouts:
             view_of = None if view_of is None else (layout.root, begin)
             return Tensor(name, size, dtype=dtype, kind=layout.kind, view_of=view_of)
         if dtype is None or found != math.prod(shape) * width:
-            # Not as many bytes as elements: as bytes, their number is the only extent.
+            # The bytes are not those of the elements: the number of bytes becomes the only extent.
             shape, dtype = (found,), "uint8"
         view_of = None if view_of is None else (layout.root, offset)
         return Tensor(name, shape=shape, dtype=dtype, kind=layout.kind, view_of=view_of)
 
 
 def _end(value: torch.Tensor) -> Any:
-    """The byte of the storage after the last element."""
+    """Byte offset in the storage after the last element."""
     width = value.element_size()
     if any(isinstance(extent, int) and extent == 0 for extent in value.shape):
         return value.storage_offset() * width
@@ -163,7 +163,7 @@ def _end(value: torch.Tensor) -> Any:
 
 
 def in_order(value: torch.Tensor) -> bool:
-    """True if the elements lie one after another, without gaps, in order of their indices."""
+    """True if the elements lie without gaps, in row-major order."""
     expected: Any = 1
     for extent, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
         if str(extent) != "1" and str(stride) != str(expected):

@@ -1,4 +1,4 @@
-"""The bytes of tensors that are alive while a graph module runs, measured."""
+"""Live bytes of a graph module, measured while it runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class LiveBytes:
     Attributes
     ----------
     per_node
-        Bytes of the storages alive when a node has run and nothing is freed yet, by the node's
-        name, in order. Each storage counts once, with all its bytes; those of parameters, buffers
+        Node -> bytes of the storages that are live when the node has run, before anything is freed;
+        in the order of the nodes. Each storage counts once, with all its bytes. Parameters, buffers
         and other constants do not count.
     results
         The module's results.
@@ -34,12 +34,12 @@ class LiveBytes:
 
     @property
     def peak(self) -> int:
-        """The largest of them."""
+        """Largest live bytes of all nodes."""
         return max(self.per_node.values(), default=0)
 
 
 def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
-    """Run the module, freeing every value after its last use; an input's too."""
+    """Run the module and free each value, inputs included, after its last use."""
     placeholders = module.graph.find_nodes(op="placeholder")
     if len(inputs) != len(placeholders):
         raise InputError(f"expected {len(placeholders)} inputs, not {len(inputs)}")
@@ -64,7 +64,7 @@ def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
                 per_node[node.name] = _count(interpreter.env.values(), constants)
                 computed = computed or bool(tensors_in(value))
             dead += last_use[node]
-            if computed:  # what is handed in is there for the first op, whether it is read or not
+            if computed:  # all inputs are live at the first op, even if it does not read them
                 for done in dead:
                     del interpreter.env[done]
                 dead.clear()
@@ -72,7 +72,7 @@ def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
 
 
 def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
-    """For every node, the nodes whose values it uses for the last time, itself if never used."""
+    """Node -> nodes whose values it is the last to use; a node without users is its own."""
     found: dict[Node, list[Node]] = {node: [] for node in module.graph.nodes}
     seen: set[Node] = set()
     for node in reversed(module.graph.nodes):
@@ -84,7 +84,7 @@ def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
 
 
 def _count(values: Any, constants: set[int]) -> int:
-    """Bytes of the storages in which the tensors among the values lie."""
+    """Bytes of the storages that hold the tensors among the values, without constants."""
     sizes = {
         storage_of(tensor): tensor.untyped_storage().nbytes()
         for value in values

@@ -1,4 +1,4 @@
-"""Networks of the zoo as graphs: traced without their weights ever being stored."""
+"""Networks of the zoo as graphs, traced without storing their weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cpplan.zoo.source import Options
 def trace_network(
     build: Callable[[], Network], name: str, options: Options, *, workspaces: bool = False
 ) -> Graph:
-    """The graph of a network, or of its training; only shapes are made.
+    """The graph of a network or of its training step, traced with shapes only.
 
     With ``workspaces``, kernels run on zeros as well (:func:`~cpplan.io.torch.read_torch`).
 

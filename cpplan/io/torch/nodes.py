@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from cpplan.io.torch.values import CHECKS, tensors_in
 
-# The name of a tensor, or nested lists and dictionaries of such for a node with several results.
+# The name of a tensor; for a node with several results, nested lists and dictionaries of names.
 Names = Any
 _SIZES = ("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "_assert_tensor_metadata")
 
@@ -39,7 +39,7 @@ def is_op(node: Node, values: Mapping[Node, Any]) -> bool:
 
 
 def names_in(names: Names) -> list[str]:
-    """The names among nested ones."""
+    """The names in nested lists and dictionaries, as one list."""
     if isinstance(names, dict):
         names = list(names.values())
     if isinstance(names, list):

@@ -1,4 +1,4 @@
-"""Placements of torch ops that only copy: arguments of a concatenation within its result."""
+"""Placements of torch ops that only copy: the arguments of a concatenation in its result."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def find_placements(
     outputs: Sequence[str],
     layouts: Layouts,
 ) -> tuple[Placement, ...]:
-    """Placements of the tensors that the node copies unchanged and in one piece, at fixed sizes.
+    """Placements of the tensors that a node copies whole and unchanged, at fixed sizes.
 
-    Constants are left out: they have no place in the arena to choose. So are arguments that occur
-    twice.
+    Constants are left out, because the plan does not choose their place. Arguments that occur twice
+    are left out, too.
 
     Parameters
     ----------
@@ -60,5 +60,5 @@ def find_placements(
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Equal for tensors of the same bytes; as text, as symbolic sizes are not hashable."""
+    """Key that is equal for tensors of the same bytes; text, since symbolic sizes have no hash."""
     return storage_of(tensor), str((tensor.storage_offset(), tuple(tensor.shape), tensor.stride()))

@@ -1,7 +1,7 @@
-"""A graph module with its nodes in another order, some of them more than once.
+"""A graph module with its nodes in another order, in which nodes may repeat.
 
-The nodes that are ops of the graph run in the order asked for. The parts of a result are picked as
-soon as it is there, and so runs what only asks for sizes: neither keeps a tensor alive.
+Nodes that are ops of the graph run in the given order. Nodes that pick a part of a result, or only
+compute with sizes, run as soon as they can: so they keep no tensor alive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def reorder(
     order: Sequence[str],
     example_inputs: Sequence[Any] | None = None,
 ) -> GraphModule:
-    """The graph module in that order; see :func:`cpplan.io.torch.reorder_graph_module`."""
+    """The graph module in the given order; see :func:`cpplan.io.torch.reorder_graph_module`."""
     with naming(source):
         traced = open_source(source, {}, example_inputs)
         translation = translate(traced, traced.name)

@@ -1,8 +1,8 @@
 """A torch model made ready to run op by op: constants, inputs and torch's own kernels.
 
-A tensor's value is the bytes of its storage from its first to its last element, so that views lie
-in what they show. Every kernel gets copies of its arguments at aligned addresses: there, equal
-arguments give equal bits.
+A tensor's value is the bytes of its storage from its first to its last element, so a view is a part
+of its base. Every kernel gets copies of its arguments at aligned addresses, because only there do
+equal arguments give equal bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node, map_arg
 from cpplan.io.torch.archive import read_archive
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.nodes import Names, names_in
-from cpplan.io.torch.sources import open_source, reading_archive, said
+from cpplan.io.torch.sources import last_line, open_source, reading_archive
 from cpplan.io.torch.translation import naming, translate
 from cpplan.io.torch.values import attribute_of, tensors_in, tensors_of
 from cpplan.model.errors import InputError, VerificationError
@@ -45,13 +45,13 @@ class _Form:
         return cls(tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
 
     def on(self, storage: torch.Tensor) -> torch.Tensor:
-        """The tensor of this form on the bytes of a storage."""
+        """A tensor of this form over the bytes of a storage."""
         made = torch.empty(0, dtype=self.dtype)
         return made.set_(storage.untyped_storage(), self.offset, self.shape, self.stride)
 
 
 class TorchRun:
-    """A torch model with values for everything it starts from, as ``execute`` runs it.
+    """A torch model with values of its inputs and constants, which ``execute`` runs.
 
     See :class:`cpplan.verification.execution.ModelRun`.
 
@@ -60,13 +60,13 @@ class TorchRun:
     graph
         The model as ``read_torch`` gives it.
     output_names
-        Names of the tensors that the model returns, in its order.
+        Names of the tensors that the model returns, in their order.
 
     Raises
     ------
     InputError
-        If the model cannot be read, a size is symbolic, an input does not match, or an op writes
-        over bytes that are then read by the name of an older tensor.
+        If the model cannot be read, a size is symbolic, an input does not match, or a tensor is
+        read after an op has overwritten its bytes.
     """
 
     def __init__(
@@ -82,7 +82,9 @@ class TorchRun:
         if weights not in ("model", "random"):
             raise InputError(f"weights={weights!r} is not understood: expected model or random")
         if ordered:
-            raise InputError("torch models in pieces cannot be executed: no kernel runs a piece")
+            raise InputError(
+                "plans in pieces cannot be executed for torch models: no kernel runs a piece"
+            )
         source, name = model, None
         with naming(model):
             if isinstance(model, (str, PathLike)):
@@ -109,7 +111,7 @@ class TorchRun:
         self._seed, self._inputs = seed, dict(inputs)
 
     def values(self) -> dict[str, Array]:
-        """Every value of the unplanned run, constants and inputs included."""
+        """All values of the unplanned run, constants and inputs included."""
         ops = {node: name for name, node in self._nodes.items()}
         rng = np.random.default_rng(self._seed)
         known = {node.name for node in self._module.graph.find_nodes(op="placeholder")}
@@ -137,9 +139,9 @@ class TorchRun:
         return self._values
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Run an op on these inputs; for inputs left out, on the unplanned run's values.
+        """Run an op on the given inputs, and on the unplanned run's values for all others.
 
-        A random op draws once: run again, it gives the same values.
+        A random op draws once: every further run returns the same values.
 
         Raises
         ------
@@ -156,7 +158,7 @@ class TorchRun:
     def output(self, name: str, value: Array) -> Array:
         """An output's elements in the order of their indices, from its value.
 
-        Of element types that NumPy has not, the bytes.
+        The bytes, if NumPy lacks the element type.
         """
         tensor = self._tensor(name, value)
         if tensor.dtype not in _NUMPY:
@@ -166,13 +168,17 @@ class TorchRun:
 
     def _check_tensors(self) -> None:
         if self.graph.symbols is not None:
-            raise InputError("a model of symbolic sizes cannot be executed: bind them with dims")
+            raise InputError(
+                "a model with symbolic sizes cannot be executed: give their values as dims"
+            )
         for tensor in self.graph.tensors:
             if tensor.dtype is None:
-                raise InputError(f"tensor {tensor.name!r} has an element type that no arena holds")
+                raise InputError(
+                    f"tensor {tensor.name!r} has an element type that execution does not support"
+                )
 
     def _start(self, node: Node, rng: np.random.Generator) -> Any:
-        """The value of a placeholder: given, held by the model, or random."""
+        """Value of a placeholder: given by the caller, held by the model, or random."""
         like = self._traced.values[node]
         if not isinstance(like, torch.Tensor):
             return like
@@ -203,7 +209,7 @@ class TorchRun:
             self._others[node] = value
 
     def _keep_weights(self, op: Op, node: Node) -> None:
-        """Keep the parameters and buffers of the module that a node calls."""
+        """Store the parameters and buffers of the module that a node calls."""
         if node.op != "call_module":
             return
         for name, owned in tensors_of(self._module.get_submodule(str(node.target))).items():
@@ -226,7 +232,7 @@ class TorchRun:
         try:
             found = self._call(node, value_of)
         except Exception as error:  # whatever the kernel raises
-            raise InputError(f"op {op.name!r} does not run: {said(error)}") from error
+            raise InputError(f"op {op.name!r} does not run: {last_line(error)}") from error
         names = names_in(self._names[node])
         if first and not names:
             self._others[node] = found
@@ -271,7 +277,7 @@ class TorchRun:
         return self._shown(name, laid)
 
     def _shown(self, name: str, tensor: torch.Tensor) -> Array:
-        """Bytes of a tensor's storage, or its array where they are just its elements in order."""
+        """Bytes of a tensor in its storage; as its array if they are its elements in order."""
         begin, nbytes = self.graph.root[name][1], self.graph.tensor[name].nbytes
         whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
         raw: Array = whole[begin : begin + nbytes].numpy().copy()
@@ -281,7 +287,7 @@ class TorchRun:
         return raw
 
     def _tensor(self, name: str, array: Array) -> torch.Tensor:
-        """The tensor of some bytes, in a storage as large as the planned one."""
+        """A tensor with these bytes, in a storage as large as the planned one."""
         begin = self.graph.root[name][1]
         storage = torch.zeros(self._storage_bytes(name), dtype=torch.uint8)
         raw = torch.from_numpy(np.array(array, order="C").reshape(-1).view(np.uint8))
@@ -292,7 +298,7 @@ class TorchRun:
         return self.graph.tensor[self.graph.root[name][0]].nbytes
 
 
-# Element types of torch that NumPy has.
+# Element types of torch that NumPy has, too.
 _NUMPY = {
     dtype: torch.empty(0, dtype=dtype).numpy().dtype
     for dtype in (
@@ -303,10 +309,10 @@ _NUMPY = {
 
 
 def _check_overwritten(graph: Graph, overwritten: Mapping[str, Sequence[str]]) -> None:
-    """Raise if bytes that an op writes over have no name of their own afterwards.
+    """Raise if a tensor is used after an op has overwritten its bytes.
 
-    A tensor has one value in an unplanned run. Ops that write over one (``relu_``) return it under
-    another name; only who goes on by that name reads the new bytes.
+    A tensor has one value in an unplanned run. An op that overwrites a tensor (``relu_``) returns
+    the new bytes under another name, and they may be read only by that name.
     """
     named: dict[str, set[str]] = {}
     for tensor in graph.tensors:
@@ -317,8 +323,8 @@ def _check_overwritten(graph: Graph, overwritten: Mapping[str, Sequence[str]]) -
     def check(reader: str, name: str) -> None:
         if name in writer_of:
             raise InputError(
-                f"{reader} reads {name!r}, which op {writer_of[name]!r} has written over: it "
-                "cannot be executed"
+                f"{reader} reads {name!r} after op {writer_of[name]!r} has overwritten it: such a "
+                "model cannot be executed"
             )
 
     for op in graph.ops:
@@ -332,8 +338,8 @@ def _check_overwritten(graph: Graph, overwritten: Mapping[str, Sequence[str]]) -
             alone = (graph.root[name], graph.tensor[name].nbytes) in places
             if graph.tensor[root].kind == "output" or not alone:
                 raise InputError(
-                    f"op {op.name!r} writes over {name!r} and does not return just that: it "
-                    "cannot be executed"
+                    f"op {op.name!r} overwrites {name!r} without returning exactly these bytes: "
+                    "such a model cannot be executed"
                 )
             writer_of |= dict.fromkeys(named.pop(root, ()), op.name)
         for name in op.outputs:
@@ -344,7 +350,7 @@ def _check_overwritten(graph: Graph, overwritten: Mapping[str, Sequence[str]]) -
 
 
 def _tensors_held(source: object) -> dict[str, torch.Tensor]:
-    """Parameters, buffers and constants that an exported program holds, by placeholder."""
+    """Placeholder -> parameter, buffer or constant that an exported program holds."""
     if not isinstance(source, ExportedProgram):
         return {}
     found = {
@@ -356,12 +362,12 @@ def _tensors_held(source: object) -> dict[str, torch.Tensor]:
 
 
 def _is_weight(tensor: torch.Tensor) -> bool:
-    """True for what random weights replace: floats of two axes or more."""
+    """True for a tensor that random weights replace: floats with two axes or more."""
     return bool(tensor.dtype.is_floating_point) and tensor.dim() > 1
 
 
 def _filled(names: Names, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Nested names with their tensors."""
+    """Nested names, each replaced by its tensor."""
     if isinstance(names, list):
         return [_filled(part, tensors) for part in names]
     if isinstance(names, dict):

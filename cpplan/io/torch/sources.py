@@ -1,7 +1,7 @@
 """Sources of a graph: a graph module, its constants, and a tensor without data for each node.
 
-Exported programs know which placeholders are parameters; in a graph module, the ``meta["cpplan"]``
-of a placeholder marks it as one, else it is an input.
+An exported program knows which placeholders are parameters. In a graph module, a placeholder is a
+constant if its ``meta["cpplan"]`` says so; otherwise it is an input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cpplan.io.torch.values import find_values, is_dense
 from cpplan.model.errors import InputError
 from cpplan.model.names import name_of_file
 
-# Where a placeholder says that it is a constant.
+# Key of a placeholder's metadata that marks constants.
 ROLE = "cpplan"
 _LOGS = ("torch._export.serde.serialize", "torch._subclasses.fake_tensor")
 
@@ -37,12 +37,12 @@ class Traced:
     Attributes
     ----------
     constants
-        Placeholders that are parameters, buffers or other constants, by name: the tensor that is
-        held for it, which layers may share, or ``None`` where that is not known.
+        Placeholder of a parameter, buffer or other constant -> the tensor held for it, which layers
+        may share, or ``None`` if it is not known.
     values
-        Of every node: tensors without data, numbers, and tuples of such.
+        Node -> its value: a tensor without data, a number, or a tuple of these.
     mode
-        Under which ops on those tensors run.
+        Mode in which ops run on tensors without data.
     extents
         The symbolic sizes and their ranges.
     """
@@ -65,7 +65,7 @@ def open_source(
     Raises
     ------
     InputError
-        If there is none, or a node has no shape.
+        If the source is of another type, or a node has no shape.
     """
     name = None
     if isinstance(source, (str, PathLike)):
@@ -93,7 +93,7 @@ def open_source(
 
 
 def _held(program: ExportedProgram, target: str) -> torch.Tensor | None:
-    """The tensor behind a placeholder, if it is all of its storage."""
+    """The tensor of a placeholder, if it fills its storage; else ``None``."""
     found = program.state_dict.get(target, program.constants.get(target))
     if not isinstance(found, torch.Tensor) or not is_dense(found):
         return None
@@ -108,7 +108,7 @@ def _class_name(module: GraphModule) -> str:
 
 @contextmanager
 def reading_archive() -> Iterator[None]:
-    """Turn every error raised in this context into an ``InputError``, and silence torch's logs.
+    """Turn all errors raised in this context into ``InputError``, and silence torch's logs.
 
     A damaged or hostile program can make torch raise any exception.
     """
@@ -121,13 +121,13 @@ def reading_archive() -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"not an exported program that torch can read: {said(error)}") from error
+        raise InputError(f"torch cannot read this exported program: {last_line(error)}") from error
     finally:
         for log, disabled in zip(logs, before, strict=True):
             log.disabled = disabled
 
 
-def said(error: Exception) -> str:
-    """The last line of an error's text: torch puts whole tracebacks into it."""
+def last_line(error: Exception) -> str:
+    """The last line of an error's text, which may hold whole tracebacks."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:200] if lines else type(error).__name__

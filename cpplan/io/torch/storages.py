@@ -1,8 +1,8 @@
-"""New storages that hold more than the elements of the tensor that an op returns.
+"""New storages that are larger than the tensors that ops return in them.
 
-As eager torch allocates them: ops that write into a copy of a view copy all of the storage in which
-the view lies, so that it keeps its strides; and some losses add up their terms and hand the sum
-back in the storage of the terms.
+Two kinds of op make eager torch allocate them. Ops that write into a copy of a view copy the whole
+storage of the view, which so keeps its strides. Some losses add up their terms and return the sum
+in the storage of the terms.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LOSSES = frozenset(("mse_loss", "smooth_l1_loss", "soft_margin_loss", "binary_c
 
 
 def larger_storages(effects: Effects, known: Mapping[int, Any]) -> dict[int, Any]:
-    """New storage (see :func:`storage_of`) -> its bytes, where its tensor does not say.
+    """New storage (see :func:`storage_of`) -> its bytes, if these do not follow from its tensor.
 
     Parameters
     ----------
     known
-        The same of the storages of the arguments.
+        Storage of an argument -> its bytes.
     """
     found: dict[int, Any] = {}
     for call in effects.calls:

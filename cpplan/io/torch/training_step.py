@@ -1,4 +1,4 @@
-"""A planned training step for one's own loop: losses, gradients and buffers under their names."""
+"""A planned training step for a user's own loop: loss, gradients and buffers by name."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from cpplan.model.errors import InputError
 
 
 class TrainingStep:
-    """Runs a training module: adds gradients to the parameters', writes buffers in place.
+    """Training step that runs a training module, adds to the gradients and updates the buffers.
 
     Parameters
     ----------
     module
-        The module that was traced; its parameters and buffers are used as they are at each call.
+        The module that was traced. Each call uses its current parameters and buffers.
     joint
-        Its training module, perhaps reordered (:func:`cpplan.io.torch.reorder_graph_module`).
+        The training module made from it, perhaps reordered by
+        :func:`cpplan.io.torch.reorder_graph_module`.
 
     Attributes
     ----------
     results
-        What the training module returns, in order: ``("buffer", name)``, ``("output", k)`` or
-        ``("gradient", name)``; output 0 is the loss.
+        Results of the training module in order: ``("buffer", name)``, ``("output", k)`` or
+        ``("gradient", name)``. Output 0 is the loss.
 
     Raises
     ------
     InputError
-        If the graph module is none that :func:`cpplan.io.torch.training_module` made.
+        If :func:`cpplan.io.torch.training_module` did not make the graph module.
 
     Examples
     --------
@@ -64,8 +65,8 @@ class TrainingStep:
         held = len(list(module.parameters())) + len(list(module.buffers()))
         if len(placeholders) < held:
             raise InputError(
-                f"expected a training module of {type(module).__name__}: it takes "
-                f"{len(placeholders)} tensors, the module holds {held}"
+                f"the graph module is for another module than {type(module).__name__}: it takes "
+                f"{len(placeholders)} tensors, but the module holds {held}"
             )
         self._expected = [
             node.meta["val"] if isinstance(node.meta.get("val"), torch.Tensor) else None
@@ -73,13 +74,13 @@ class TrainingStep:
         ]
 
     def __call__(self, *inputs: Any) -> Any:
-        """The loss, or a tuple of it and the other outputs.
+        """The loss, or a tuple of the loss and the other outputs.
 
         Raises
         ------
         InputError
-            If the inputs, or parameters and buffers, have another number, shape or element type
-            than those that were traced.
+            If the inputs, parameters or buffers differ in number, shape or element type from those
+            traced.
         """
         weights, buffers = dict(self.module.named_parameters()), dict(self.module.named_buffers())
         given: list[Any] = [*weights.values(), *buffers.values(), *inputs]

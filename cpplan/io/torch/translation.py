@@ -1,7 +1,7 @@
-"""Translation of a traced graph module into a graph: ops, views, and edges that keep order.
+"""Translation of a traced graph module into a graph: ops, views, and edges for the order.
 
-Nodes that only ask for sizes or compute with numbers are no ops: they become edges without bytes,
-from the ops that make the tensors to those that use the numbers.
+Nodes that only query sizes or compute with numbers are no ops. They become edges without bytes,
+from the ops that make the tensors to the ops that use the numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from cpplan.program.liveness import to_problem
 
 @dataclass
 class Translation:
-    """A graph, and the nodes it is made from.
+    """A graph, and the nodes from which it is made.
 
     Attributes
     ----------
@@ -53,9 +53,9 @@ class Translation:
     nodes
         The node of every op.
     names
-        For every node, the name of its tensor, nested as its value is; ``None`` for what is none.
+        Node -> names of its tensors, nested as its value is; ``None`` for other values.
     overwritten
-        Tensors that an op reads and writes over, for every op that does.
+        Op -> tensors that it reads and overwrites, for every op with such tensors.
     """
 
     graph: Graph
@@ -82,16 +82,16 @@ def translate(
     Parameters
     ----------
     workspaces
-        Measure what kernels allocate beside their results (see
-        :mod:`cpplan.io.torch.workspaces`).
+        True to measure the bytes that kernels allocate beside their results; see
+        :mod:`cpplan.io.torch.workspaces`.
     runs_only
-        Leave out which tensors ops may write over, place in others or make piece by piece: for
-        plans that only decide which ops run when.
+        True to leave out in-place pairs, placements and axes: for plans that only choose the order
+        of runs.
 
     Raises
     ------
     InputError
-        If a node is not understood or has no dense tensors; names it.
+        If a node is not supported or has no dense tensors; names the node.
     """
     with sizes_left_open(traced.mode):
         return _Translator(traced, workspaces, runs_only).run(name)
@@ -103,7 +103,7 @@ class _Translator:
         self.traced, self.values = traced, dict(traced.values)
         self.layouts = Layouts(traced.extents)
         self.names: dict[Node, Names] = {}
-        # Of nodes that are no ops: the ops whose results they come from.
+        # Node -> ops from whose results its value comes.
         self.origins: dict[Node, tuple[str, ...]] = {}
         self.workspaces: dict[Node, tuple[str, ...]] = {}
         self.effects: dict[Node, Effects] = {}
@@ -128,7 +128,7 @@ class _Translator:
         return self._assemble(name)
 
     def _new(self, node: Node, name: str, value: Any, kind: str) -> Names:
-        """Tensors that lie in no other; their names."""
+        """Add tensors with their own storages, and return their names."""
         self.origins.setdefault(node, ())
         if isinstance(value, torch.Tensor):
             self.layouts.add_root(name, value, kind)
@@ -184,7 +184,7 @@ class _Translator:
     def _result(
         self, name: str, value: Any, seen: Any, roots: dict[int, str], larger: Mapping[int, Any]
     ) -> tuple[Names, Any]:
-        """Names of what a node returns, and its values: tracers do not keep where views begin."""
+        """Names and values of a node's results; tracers do not keep the offsets of views."""
         if isinstance(value, torch.Tensor):
             self.layouts.check(name, value)
             storage = storage_of(seen)
@@ -242,7 +242,7 @@ class _Translator:
             reads = self._reads(node)
             inputs = tuple(dict.fromkeys(name for _, name in reads))
             outputs = tuple(names_in(self.names[node]))
-            # Data edges say the same of tensors; numbers, which are no tensors, have this one only.
+            # Tensors have data edges; numbers need control edges.
             numbers = (g for g in node.all_input_nodes if not names_in(self.names.get(g)))
             after = [before for given in numbers for before in self.origins.get(given, ())]
             known = effects, reads, outputs, self.layouts

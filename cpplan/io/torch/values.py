@@ -1,4 +1,4 @@
-"""A value for every node of a graph module, with tensors that have a shape but no data."""
+"""Values of the nodes of a graph module: tensors have shapes, but no data."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from torch.fx.passes.shape_prop import TensorMetadata
 
 from cpplan.model.errors import InputError
 
-# The module in which an exported program keeps what it assumed of its inputs' sizes.
+# Name of the module in which an exported program keeps its assumptions on input sizes.
 CHECKS = "_guards_fn"
 
 
 def find_values(
     module: GraphModule, example_inputs: Sequence[Any] | None
 ) -> tuple[dict[Node, Any], FakeTensorMode]:
-    """The value of every node, and the mode under which their tensors were made.
+    """The value of every node, and the mode in which their tensors were made.
 
-    From example inputs, if given; else as its tracer left them in the nodes' ``meta``.
+    The values come from the example inputs or, if there are none, from the nodes' ``meta``, where
+    the tracer has put them.
 
     Raises
     ------
@@ -42,7 +43,7 @@ def find_values(
         if node.op == "get_attr":
             traced[node] = attribute_of(module, node)
     leaves = list(flatten(tuple(traced.values())))
-    # No kernel runs for real on made-up data, of whatever size: all values are known.
+    # All values are known, so no kernel needs to run on made-up data, which may be huge.
     mode = FakeTensorMode(
         shape_env=_environment(leaves), allow_non_fake_inputs=True, allow_fallback_kernels=False
     )
@@ -51,9 +52,10 @@ def find_values(
 
 
 def sizes_left_open(mode: FakeTensorMode) -> AbstractContextManager[None]:
-    """Inside, running ops settles no symbolic size: the variables are the program's own.
+    """Context in which running ops fixes no symbolic size.
 
-    Without it, an op that asks for a size as a number makes it the example's, in the program too.
+    Without it, an op that needs a size as a number would replace the variable by the example's
+    size, in the program, too.
     """
     environment = mode.shape_env
     return nullcontext() if environment is None else environment.suppress_guards()
@@ -84,17 +86,17 @@ def flatten(value: Any) -> Iterator[Any]:
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors among the leaves."""
+    """The tensors among the leaves of a nested value."""
     return [leaf for leaf in flatten(value) if isinstance(leaf, torch.Tensor)]
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """True if the tensor has strides and a storage, as no sparse tensor has."""
+    """True if the tensor has strides and a storage; sparse tensors have none."""
     return bool(tensor.layout is torch.strided)
 
 
 def as_fake(value: Any, mode: FakeTensorMode) -> Any:
-    """The value with tensors without data, each in a storage of its own; inside the mode."""
+    """The value with its tensors replaced by tensors without data; call it inside the mode."""
     if type(value) in (tuple, list):
         return type(value)(as_fake(part, mode) for part in value)
     if isinstance(value, TensorMetadata):
@@ -133,7 +135,7 @@ def _traced_value(node: Node) -> Any:
     if node.op in ("output", "get_attr") or node.target == CHECKS or returns == []:
         return None
     if node.op == "placeholder" and not node.users and _is_traced(node):
-        return None  # a number, which the tracer has made part of the graph
+        return None  # a number that the tracer has written into the graph
     raise InputError(
         f"node {node.name!r} has no shape: give example_inputs, or a module that was traced with "
         'them (its nodes then have meta["val"])'
@@ -141,7 +143,7 @@ def _traced_value(node: Node) -> Any:
 
 
 def _is_traced(node: Node) -> bool:
-    """True if a tracer has recorded the values of the graph's nodes."""
+    """True if a tracer has recorded the values of the nodes."""
     return any("val" in other.meta for other in node.graph.nodes)
 
 

@@ -1,8 +1,8 @@
-"""Bytes that kernels allocate beside their results, by the events of torch's own allocator.
+"""Bytes that kernels allocate beside their results, from the events of torch's allocator.
 
-The kernel of an op is run once for each shape that it is given, on zeros; torch's profiler notes
-what its CPU allocator hands out and takes back. The most at once, less the results, is the op's
-workspace. It is that of this machine, this version and this number of threads.
+The kernel of an op runs once for each shape, on zeros, while torch's profiler records the bytes
+that the CPU allocator gives and takes back. The most bytes at once, minus the results, are the op's
+workspace. It holds for this machine, this version of torch and this number of threads.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.values import tensors_in
 from cpplan.model.errors import InputError
 
-# Reads what its forward kernel left in a tensor of bytes: zeros there end the process.
+# Reads data that its forward kernel wrote as raw bytes: zeros there crash the process.
 _OPAQUE = torch.ops.aten.mkldnn_rnn_layer_backward.default
 # Op, shapes and other arguments -> bytes.
 _measured: dict[Any, int] = {}
 
 
 def workspace_of(node: Node, values: Mapping[Node, Any]) -> int:
-    """Bytes that the kernel of a node allocates beside its results; 0 where it has none.
+    """Bytes that a node's kernel allocates beside its results; 0 for a node without kernel.
 
     Raises
     ------
@@ -61,9 +61,9 @@ class Allocated(NamedTuple):
     result
         The function's result.
     most
-        The most bytes at once, less what it gave back of what was there before.
+        Most bytes at once; earlier bytes that it freed are subtracted.
     left
-        Bytes that it has not given back; negative if it gave back more than it took.
+        Bytes that it has not freed; negative if it freed more than it took.
     """
 
     result: Any
@@ -99,14 +99,14 @@ def count_allocated(run: Callable[[], Any]) -> Allocated:
     config = autograd.ProfilerConfig(
         autograd.ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()
     )
-    autograd._enable_profiler_legacy(config)  # the newer one takes a quarter of a second
+    autograd._enable_profiler_legacy(config)  # the newer profiler takes 0.25 s to start
     try:
         result = run()
     finally:
         threads = autograd._disable_profiler_legacy()
     held = most = 0
     for event in (event for events in threads for event in events):
-        if event.kind() == "memory_alloc":  # with negative bytes where they are given back
+        if event.kind() == "memory_alloc":  # the bytes are negative if they are freed
             held += event.cpu_memory_usage()
             most = max(most, held)
     return Allocated(result, most, held)
@@ -114,7 +114,7 @@ def count_allocated(run: Callable[[], Any]) -> Allocated:
 
 def _measure(op: OpOverload, args: Any, kwargs: Any) -> int:
     if op is _OPAQUE:
-        raise InputError("its workspace cannot be measured: it cannot run on zeros")
+        raise InputError("its workspace cannot be measured: its kernel cannot run on zeros")
     # While torch compiles, tensors have no data.
     with _disable_current_modes(), torch.random.fork_rng(devices=[]):
         given, named = (tree_map(_zeros, value) for value in (args, kwargs))
@@ -129,14 +129,18 @@ def _measure(op: OpOverload, args: Any, kwargs: Any) -> int:
 
 
 def _zeros(value: Any) -> Any:
-    """A tensor of the same layout, with data; other values as they are."""
+    """Tensor of zeros with the same layout; other values are returned as they are."""
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        raise InputError("workspaces are measured at fixed sizes: bind the symbolic ones")
+        raise InputError(
+            "workspaces can be measured at fixed sizes only: give all symbolic sizes values (dims)"
+        )
     if not isinstance(value, torch.Tensor):
         return value
     sizes = (*value.shape, *value.stride(), value.storage_offset())
     if not all(isinstance(size, int) for size in sizes):
-        raise InputError("workspaces are measured at fixed sizes: bind the symbolic ones")
+        raise InputError(
+            "workspaces can be measured at fixed sizes only: give all symbolic sizes values (dims)"
+        )
     shape, stride = tuple(value.shape), value.stride()
     reach = 0 if 0 in shape else 1 + sum((e - 1) * s for e, s in zip(shape, stride, strict=True))
     return torch.zeros((reach,), dtype=value.dtype).as_strided(shape, stride)

@@ -138,10 +138,13 @@ def _older_view_handed_back(x):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda x: torch.ops.aten.add_.Tensor(x, x), "writes over 'x' and does not return just"),
-        (_older_name_read, "op 'mul_tensor' reads 'relu', which op 'add__tensor' has written"),
-        (_part_written, "op 'neg_default' reads 'relu', which op 'add__tensor' has written over"),
-        (_older_view_handed_back, "the caller reads 'view_default', which op 'add__tensor' has"),
+        (
+            lambda x: torch.ops.aten.add_.Tensor(x, x),
+            "overwrites 'x' without returning exactly these bytes",
+        ),
+        (_older_name_read, "op 'mul_tensor' reads 'relu' after op 'add__tensor' has overwritten"),
+        (_part_written, "op 'neg_default' reads 'relu' after op 'add__tensor' has overwritten it"),
+        (_older_view_handed_back, "the caller reads 'view_default' after op 'add__tensor' has"),
     ],
 )
 def test_bytes_read_by_an_older_name_after_they_were_written_over_are_refused(function, said):

@@ -95,7 +95,9 @@ def test_symbolic_sizes_are_named():
             return x.exp()
 
     program = export(Net(), (torch.ones(6, 4),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
-    with pytest.raises(InputError, match="node 'exp': workspaces are measured at fixed sizes"):
+    with pytest.raises(
+        InputError, match="node 'exp': workspaces can be measured at fixed sizes only"
+    ):
         read_torch(program, workspaces=True)
 
 

@@ -1,7 +1,7 @@
-"""Training in PyTorch within a memory limit: what forward saves, what backward computes again.
+"""Training in PyTorch within a memory limit: tensors are saved, or computed again in backward.
 
-AOTAutograd traces forward and backward as one *joint graph*. A schedule of its ops, some of them
-run again, is searched for; one op more, the *turn*, stands between the two halves: it reads what
-the forward pass returns and writes what comes back, the gradients of that. So every schedule is two
-graphs, one for the ops before the turn and one for those after it, and what crosses it is saved.
+AOTAutograd traces forward and backward pass as one *joint graph*. The search is for a schedule of
+its ops, in which some ops run again. One more op, the *turn*, stands between the two halves: it
+reads the results of the forward pass and writes their gradients. So every schedule gives two
+graphs, for the ops before and after the turn. Tensors that cross the turn are saved.
 """

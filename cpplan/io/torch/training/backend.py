@@ -31,7 +31,7 @@ def cpplan(
     Parameters
     ----------
     module, example_inputs
-        As dynamo hands them to every backend.
+        As dynamo passes them to every backend.
     options
         See :class:`cpplan.io.torch.training.settings.Settings`.
 
@@ -40,7 +40,7 @@ def cpplan(
     InputError
         If an option is not understood.
     UnsupportedError
-        If the graph cannot be planned, and no fallback is asked for.
+        If the graph cannot be planned, and ``fallback`` is ``"error"``.
     InfeasibleError
         If no schedule within the limits is found.
     """
@@ -59,13 +59,13 @@ def cpplan(
     except UnsupportedError as error:
         if settings.fallback != "eager":
             raise
-        _log.warning("%s: runs unplanned", error)
+        _log.warning("%s: the graph runs without a plan", error)
         found = module.forward
     return found
 
 
 class _Compiled:
-    """The compilers of one graph that dynamo traced; what one finds the next needs."""
+    """The compilers of one graph that dynamo traced, which share the report of its plan."""
 
     def __init__(self, settings: Settings):
         self.settings = settings

@@ -1,7 +1,7 @@
-"""Checkpoint regions in a joint graph: what they say is computed again, and what is saved.
+"""Checkpoint regions in a joint graph: values that they save, and values computed again.
 
-``torch.utils.checkpoint`` leaves tags at the nodes. What is to be computed again is written out:
-another node, in the second half, that the second half's readers use; its first value is not saved.
+``torch.utils.checkpoint`` leaves tags at the nodes. A node that is to be computed again is copied
+to the second half, whose readers use the copy; so its first value is not saved.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ _SAVED = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
 
 def is_saved(node: Node) -> bool:
-    """True if a checkpoint's policy says that the node's value is saved."""
+    """True if the policy of a checkpoint region saves the node's value."""
     return node.meta.get("recompute") in _SAVED
 
 
 def repeat_checkpointed(module: GraphModule, second: set[Node], spoilt: set[Node]) -> None:
-    """Write out what checkpoint regions compute again, before its first reader in the second half.
+    """Copy nodes that checkpoint regions compute again to before their readers in the second half.
 
-    Random ops, and what a graph writes over, are saved nevertheless.
+    Results of random ops, and tensors that the graph overwrites, are saved all the same.
 
     Parameters
     ----------
     second
-        The nodes of the second half: those that depend on gradients.
+        The nodes of the second half, which depend on gradients.
     spoilt
-        Nodes that read what is overwritten between the halves: they are saved nevertheless.
+        Nodes that depend on a tensor overwritten between the halves: their values are saved.
     """
     if not any(_is_again(node) for node in module.graph.nodes):
         return

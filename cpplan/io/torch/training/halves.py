@@ -24,16 +24,16 @@ _WITHOUT_STATISTICS = torch.ops.aten._native_batch_norm_legit.no_stats
 
 
 def split_halves(joint: JointGraph, order: Sequence[str]) -> tuple[GraphModule, GraphModule]:
-    """Forward and backward graph module that run the ops of a schedule in its order.
+    """Forward and backward graph module, which run the ops of a schedule in its order.
 
-    They take and return what AOTAutograd expects of a partition.
+    Their inputs and results are those that AOTAutograd expects of a partition.
 
     Parameters
     ----------
     joint
         The joint graph.
     order
-        Names of its ops, some of them repeatedly; the turn once.
+        Names of its ops, which may repeat; the turn occurs once.
     """
     from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
@@ -44,14 +44,14 @@ def split_halves(joint: JointGraph, order: Sequence[str]) -> tuple[GraphModule, 
     forward, backward = _extract_fwd_bwd_modules(
         module, saved, saved_sym_nodes=numbers, num_fwd_outputs=len(joint.forward)
     )
-    # Random ops count as impure: those of the first half would be drawn again in the second.
+    # By default random ops count as impure: the second half would draw those of the first again.
     backward.graph.eliminate_dead_code(is_impure_node=_has_effect)
     backward.recompile()
     return forward, backward
 
 
 def inference_module(joint: JointGraph, order: Sequence[str]) -> GraphModule:
-    """Graph module that runs the ops of a schedule in its order; it has no second half."""
+    """Graph module that runs the ops of a schedule in its order, without a second half."""
     module = _Writer(joint).write(order)
     module.graph.eliminate_dead_code()
     module.recompile()
@@ -67,10 +67,10 @@ def _is_number(node: Node) -> bool:
 
 
 class _Writer:
-    """Writes the joint graph anew: ops in the schedule's order, views where they are read.
+    """Writer of a new joint graph: ops in the schedule's order, and views where they are read.
 
-    A view is written once for each copy of what it shows, and in either half, so that no view is
-    saved or keeps an old copy alive.
+    A view is written once for each copy of its base, in either half: so no view is saved, and none
+    keeps an old copy alive.
     """
 
     def __init__(self, joint: JointGraph):
@@ -78,10 +78,10 @@ class _Writer:
         nodes = joint.module.graph.nodes
         self.depending = depending_on(joint.module, tangents_of(joint.module))
         self.second = False
-        # Of nodes that are no views, the newest copy; of what the forward pass returns, the kept.
+        # Node that is no view -> its newest copy; node that the forward pass returns -> copy kept.
         self.newest: dict[Node, Node] = {}
         self.held: dict[Node, Node] = {}
-        # Of random ops that run again, the generator's state before the first run.
+        # Random op that runs again -> the generator's state before its first run.
         self.drawn_from: dict[Node, Node] = {}
         self.redrawn: set[Node] = set()
         self.views: dict[tuple[Node, bool, tuple[Node, ...]], Node] = {}
@@ -126,10 +126,10 @@ class _Writer:
         return GraphModule(module, self.graph, class_name=type(module).__name__)
 
     def _write(self, node: Node) -> None:
-        """Write an op, and pick its results."""
+        """Write an op and the nodes that pick its results."""
         parts = self.parts.get(node, [])
         if (node in self.newest or AGAIN in node.meta) and is_training_batch_norm(node):
-            # Statistics that it updates may be overwritten by then, and nothing reads the new ones.
+            # Its statistics may be overwritten by then, and nothing reads the updated ones.
             values, weight, bias, _, _, training, momentum, eps = node.args
             args = values, weight, bias, training, momentum, eps
             copied = self.graph.call_function(
@@ -171,7 +171,7 @@ class _Writer:
             self.first_half.add(copied)
 
     def _read(self, node: Node, reader: Node | None) -> Node:
-        """The copy of a node that a reader uses now; ``None`` for the results of a half."""
+        """The copy of a node that a reader uses; the reader is ``None`` for results."""
         if node in self.viewed:
             base = tuple(self._read(given, reader) for given in node.all_input_nodes)
             key = node, self.second, base
@@ -189,7 +189,7 @@ class _Writer:
         return [self._read(node, None) if isinstance(node, Node) else node for node in nodes]
 
     def _write_ready(self) -> None:
-        """Write nodes that only compute with sizes, or check them, as soon as they can be."""
+        """Write nodes that only compute or check sizes, as soon as their inputs exist."""
         left = []
         for node in self.waiting:
             if all(map(self._is_there, node.all_input_nodes)):

@@ -1,4 +1,4 @@
-"""The graph to plan of a joint graph: its ops without views, and the turn between the halves."""
+"""The graph that is planned for a joint graph: its ops without views, and the turn."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from cpplan.model.graph import Graph, Op, Tensor
 
 _log = logging.getLogger("cpplan.torch")
 
-# Of a node and the values that nodes have, the bytes that it allocates beside its results.
+# Function of a node and the values of nodes: bytes that the node allocates beside its results.
 Workspaces = Callable[[Node, Mapping[Node, Any]], int]
 
 TURN = "turn"
 KEEP = "keep"
-# A result that is so small a part of what its op writes is kept as a copy of its own, so that the
-# op may run again; else the op runs once.
+# A returned result is copied if the op's outputs are at least this many times larger: the op may
+# then run again. Otherwise the op runs once.
 _SMALL_PART = 16
 _BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer_backward.default
@@ -40,7 +40,7 @@ _KNOWN_HIGHER_ORDER = ("cond", "while_loop", "wrap_with_autocast", "wrap_with_se
 
 
 class UnsupportedError(InputError):
-    """Error for a training step that cannot be planned; names everything that is in the way."""
+    """Error for a training step that cannot be planned; names all nodes that prevent it."""
 
 
 @dataclass(frozen=True)
@@ -50,27 +50,25 @@ class JointGraph:
     Attributes
     ----------
     module
-        The graph module; ops that checkpoint regions compute again are there twice.
+        The graph module, with two nodes for each op that a checkpoint region computes again.
     graph
-        Its ops but for views, :data:`TURN` and the ops of kind :data:`KEEP`, in the given order.
-        Costs are work; outputs are what the caller holds to the end.
+        The graph to plan, in the given order: the ops that are no views, :data:`TURN`, and ops of
+        kind :data:`KEEP`. Costs are work; outputs are the tensors that the caller holds to the end.
     nodes
-        The node of every op, but for the turn.
+        Op -> its node; the turn has none.
     views
         Nodes that only make views.
-    parts
-        For every node with several results, the nodes that pick them.
     kept
-        For every op of kind :data:`KEEP`, the node whose value it keeps.
+        Op of kind :data:`KEEP` -> the node whose value it keeps.
     states
-        For every op of kind ``STATE``, the node that draws from the generator in that state; it may
-        run again from it.
+        Op of kind ``STATE`` -> the node that draws from the generator in this state, and may run
+        again from it.
     forward, backward
-        What the two halves return; ``None`` and numbers included.
+        Results of the two halves, ``None`` and numbers included.
     resident
-        Bytes of parameters, buffers and inputs, which are there before and after.
+        Bytes of parameters, buffers and inputs, which are live before and after the step.
     operations
-        Floating-point operations of every op.
+        Op -> its floating-point operations.
     """
 
     module: GraphModule
@@ -93,16 +91,16 @@ def read_joint(
     work: Work = work_of,
     workspaces: Workspaces | None = None,
 ) -> JointGraph:
-    """The graph to plan of a joint graph module; or of an inference graph, which has no tangents.
+    """The graph to plan for a joint graph module, or for an inference graph without tangents.
 
     Parameters
     ----------
     module
-        Changed only in that checkpoint regions are written out.
+        The graph module; only its checkpoint regions are changed.
     num_fwd_outputs
-        The first results are those of the forward pass.
+        Number of results of the forward pass, which come first.
     work
-        Work of an op; see :mod:`cpplan.io.torch.training.work`.
+        Function that gives the work of an op; see :mod:`cpplan.io.torch.training.work`.
     workspaces
         Bytes that an op allocates beside its results, for CPU and fixed sizes; ``None`` if they do
         not count.
@@ -140,12 +138,12 @@ def read_joint(
 
 
 def tangents_of(module: GraphModule) -> list[Node]:
-    """Placeholders that the backward pass is given by autograd."""
+    """Placeholders for the gradients that autograd passes to the backward pass."""
     return [node for node in module.graph.find_nodes(op="placeholder") if _is_tangent(node)]
 
 
 def depending_on(module: GraphModule, sources: Iterable[Node]) -> set[Node]:
-    """Nodes that are computed from any of the sources, and those."""
+    """The sources and all nodes computed from them."""
     found = set(sources)
     for node in module.graph.nodes:
         if not found.isdisjoint(node.all_input_nodes):
@@ -154,7 +152,7 @@ def depending_on(module: GraphModule, sources: Iterable[Node]) -> set[Node]:
 
 
 def overwritten_inputs(module: GraphModule) -> list[Node]:
-    """Placeholders that the caller writes new values into after the forward pass."""
+    """Placeholders that the caller overwrites after the forward pass."""
     from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 
     [output] = module.graph.find_nodes(op="output")
@@ -164,7 +162,7 @@ def overwritten_inputs(module: GraphModule) -> list[Node]:
 
 
 def is_training_batch_norm(node: Node) -> bool:
-    """True for a batch norm whose results, but for new statistics, depend on its batch alone."""
+    """True for a batch norm in training: its outputs depend on the batch alone."""
     return node.target is _BATCH_NORM and bool(node.args[5])
 
 
@@ -173,17 +171,17 @@ def _is_tangent(node: Node) -> bool:
 
 
 def _check_nodes(module: GraphModule) -> None:
-    """Raise one error that names all nodes which cannot be planned."""
+    """Raise one error that names all nodes that cannot be planned."""
     wrong = []
     for node in module.graph.nodes:
         if isinstance(node.target, HigherOrderOperator):
             if node.target.name() not in _KNOWN_HIGHER_ORDER:
                 wrong.append(f"{node.name} (higher-order operator {node.target.name()})")
         elif getattr(node.target, "namespace", None) in _COLLECTIVES:
-            # Other processes would have to plan the same.
+            # All processes would have to use the same plan.
             wrong.append(f"{node.name} (collective {node.target})")
         elif node.target is _RECURRENT:
-            # Traced without the workspace that its backward kernel reads; so by other backends.
+            # The trace lacks the workspace that the backward kernel reads, for every backend.
             wrong.append(
                 f"{node.name} (oneDNN's recurrent layer, which torch cannot compile: "
                 "set torch.backends.mkldnn.enabled = False)"
@@ -200,7 +198,7 @@ def _check_nodes(module: GraphModule) -> None:
 
 
 def _hints(module: GraphModule) -> dict[str, int]:
-    """Values of the symbolic sizes in the inputs that the graph was traced with."""
+    """Values that symbolic sizes had when the graph was traced."""
     found: dict[str, int] = {}
     for node in module.graph.nodes:
         for size in _sizes([node.meta.get("val")]):
@@ -227,7 +225,7 @@ def _sizes(values: Iterable[Any]) -> list[Any]:
 def _measure(
     found: Translation, values: Mapping[Node, Any], workspaces: Workspaces
 ) -> dict[str, int]:
-    """Bytes that the kernels of ops allocate beside their results, where they run on zeros."""
+    """Op -> bytes that the kernel of each op allocates beside its results, if it runs on zeros."""
     known, unknown = dict[str, int](), list[str]()
 
     def measure(name: str, node: Node) -> None:
@@ -239,7 +237,9 @@ def _measure(
     for name, node in found.nodes.items():
         measure(name, node)
     if unknown:
-        _log.warning("workspaces that the plan does not count: %s", "; ".join(unknown))
+        _log.warning(
+            "the plan leaves out workspaces that could not be measured: %s", "; ".join(unknown)
+        )
     return known
 
 
@@ -303,12 +303,12 @@ class _Preparation:
         )
 
     def _handed_back(self) -> set[str]:
-        """Storages of what either half returns."""
+        """Storages of the results of both halves."""
         results = (node for node in self.forward + self.backward if isinstance(node, Node))
         return {self.root[name] for node in results for name in names_in(self.names.get(node))}
 
     def _without_views(self, op: Op, views: set[str]) -> Op:
-        """The op on whole storages, with its work; it waits for what the views it reads wait."""
+        """The op on whole storages, with its work; it also waits for what its views wait for."""
         roots = tuple(dict.fromkeys(self.root[name] for name in op.inputs))
         outputs = tuple(name for name in op.outputs if self.graph.is_storage(name))
         node = self.nodes[op.name]
@@ -332,7 +332,7 @@ class _Preparation:
         return (*op.workspaces, name)
 
     def _waits_for(self, op: Op, views: set[str]) -> list[str]:
-        """Names of the ops that an op waits for without reading what they write."""
+        """Names of ops that an op waits for without reading their results."""
         producer, found = self.graph.producer, dict.fromkeys(self.drawn_before.get(op.name, ()))
         waiting = [*op.after, *(producer[name].name for name in op.inputs if name in producer)]
         waiting = [name for name in waiting if name in views or name in op.after]
@@ -352,10 +352,10 @@ class _Preparation:
         return [name for name in found if name not in read and name != op.name]
 
     def _add_states(self, ops: dict[str, Op]) -> None:
-        """Let large random results of the first half be drawn again, from the generator's state.
+        """Allow large random results of the first half to be drawn again, from a stored state.
 
-        The state is noted after all earlier draws, and before the op's first run; later draws wait
-        for that one.
+        An op stores the state after all earlier draws and before the first run of the random op;
+        later draws wait for it.
         """
         for name, op in list(ops.items()):
             node = self.nodes[name]
@@ -376,7 +376,7 @@ class _Preparation:
             self.states[state] = node
 
     def _add_turn(self, ops: dict[str, Op]) -> None:
-        """Add the turn, and keep what the forward pass returns until it."""
+        """Add the turn, and keep the results of the forward pass until it."""
         first = [name for name in ops if name not in self.states and not self._is_second(name)]
         returned = {
             self.root[name]
@@ -423,12 +423,12 @@ class _Preparation:
                 ops[name] = replace(op, after=(*op.after, TURN))
 
     def _is_second(self, name: str) -> bool:
-        """True for an op of the second half: it depends on gradients, or is a checkpoint's copy."""
+        """True for an op that depends on gradients or is a copy made for a checkpoint region."""
         node = self.nodes.get(name)
         return node is not None and (node in self.dependent or AGAIN in node.meta)
 
     def _keep(self, ops: dict[str, Op], producer: str, name: str) -> str:
-        """The tensor that holds what the forward pass returns: this one, or a copy of it."""
+        """Name of the tensor that holds a result of the forward pass: itself, or a copy of it."""
         op = ops[producer]
         total = sum(self.tensors[made].nbytes for made in op.outputs)
         if not op.recomputable or self.tensors[name].nbytes * _SMALL_PART > total:
@@ -447,7 +447,7 @@ class _Preparation:
 
 
 def _in_order(ops: Mapping[str, Op]) -> list[Op]:
-    """The ops in their order, each after what it waits for; the turn before what depends on it."""
+    """The ops in the given order, moved only as far as each must run after others."""
     producer = {name: op.name for op in ops.values() for name in op.outputs}
     found: dict[str, Op] = {}
     for name in ops:

@@ -28,9 +28,9 @@ _log = logging.getLogger("cpplan.torch")
 
 
 class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
-    """Splits joint graphs into forward and backward graph, by a plan for each.
+    """Partitioner of joint graphs into forward and backward graph, by a plan for each.
 
-    A value for ``custom_partitioner_fn`` of inductor and for ``partition_fn`` of AOTAutograd; see
+    Pass it to inductor as ``custom_partitioner_fn``, or to AOTAutograd as ``partition_fn``; see
     :func:`cpplan.io.torch.partitioner`.
 
     Parameters
@@ -61,7 +61,7 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         Raises
         ------
         UnsupportedError
-            If it cannot be planned, and no fallback is asked for; names what is in the way.
+            If the graph cannot be planned, and ``fallback`` is ``"error"``; names the nodes.
         InfeasibleError
             If no schedule within the limits is found.
         """
@@ -75,7 +75,7 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         except UnsupportedError as error:
             if self.settings.fallback != "eager":
                 raise
-            _log.warning("%s: runs unplanned", error)
+            _log.warning("%s: the graph runs without a plan", error)
             from torch._functorch.partitioners import default_partition
 
             found: tuple[GraphModule, GraphModule] = default_partition(
@@ -88,7 +88,7 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         return halves
 
     def uuid(self) -> str | None:
-        """Text that is the same for equal settings; ``None`` where a cost is a function."""
+        """Text that is equal for equal settings, or ``None`` if the cost is a function."""
         if callable(self.settings.cost):
             return None
         return f"cpplan {__version__} {self.settings!r}"

@@ -1,4 +1,4 @@
-"""Plans kept by graph, in a folder, so that a restart does not plan again."""
+"""Cache of plans by graph, in a folder, so that a restart need not plan again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _known: dict[str, dict[str, Any]] = {}
 
 
 def plan_key(graph: Graph, *settings: object) -> str:
-    """Text that is the same for graphs of equal ops, tensors and settings, whatever their names."""
+    """Text that is equal for equal ops, tensors and settings, whatever their names."""
     tensor = {t.name: k for k, t in enumerate(graph.tensors)}
     op = {each.name: k for k, each in enumerate(graph.ops)}
     described = [
@@ -36,7 +36,7 @@ def plan_key(graph: Graph, *settings: object) -> str:
 
 
 def find_plan(key: str, folder: Path | None) -> dict[str, Any] | None:
-    """The plan kept under a key in this process or the folder, if any that is whole."""
+    """The valid plan kept under a key, in this process or in the folder; or ``None``."""
     if key in _known:
         return _known[key]
     if folder is None:
@@ -65,7 +65,7 @@ def keep_plan(key: str, folder: Path | None, plan: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}") from error
+        raise InputError(f"{folder}: the cache folder cannot be made: {error.strerror}") from error
     write_text(folder / f"{key}.json", json.dumps(plan))
 
 

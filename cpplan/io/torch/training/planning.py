@@ -30,9 +30,9 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.user_cache import user_cache
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
-# Limits tried on the way to the least peak.
+# Most limits tried on the way to the least peak.
 _HALVINGS = 8
-# Part of the least peak found that is the next limit to search within.
+# The next limit is this part of the least peak found.
 _LOWER = 0.98
 _log = logging.getLogger(__name__)
 
@@ -44,16 +44,16 @@ class Schedule:
     Attributes
     ----------
     order
-        Names of ops, some of them repeatedly.
+        Names of ops, which may repeat.
     peak
         Bytes live at once, resident ones included.
     unplanned
-        The same of the given order, in which nothing runs again.
+        Peak of the given order, in which no op runs again, resident bytes included.
     memory_limit
         The limit on the peak in bytes; ``None`` if there is none.
     cost, base, bound
-        Its work, that of running every op once, and a lower bound on the work of every schedule
-        within the limit.
+        Work of the schedule; work of running every op once; lower bound on the work of every
+        schedule within the limit.
     least
         Lower bound on the peak of every schedule, resident bytes included.
     least_op
@@ -61,9 +61,9 @@ class Schedule:
     found_by, bound_by
         Names of the search and of the bound's proof.
     cached
-        True if it was kept from an earlier run.
+        True if it comes from the cache.
     seconds
-        Spent on planning.
+        Seconds spent on planning.
     """
 
     order: tuple[str, ...]
@@ -97,8 +97,8 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     Raises
     ------
     InfeasibleError
-        If none is found, and the settings do not ask for the best: says by how many bytes, at
-        which op, and what would help.
+        If no schedule within the limits is found, and ``on_infeasible`` is ``"error"``. Names the
+        missing bytes, the op, and options that would help.
     """
     start = time.monotonic()
     outside = joint.resident if settings.resident == "count" else 0
@@ -119,7 +119,7 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
         try:
             keep_plan(key, folder, {**found, "schedule": order})
         except InputError as error:
-            _log.warning("the plan is kept for this process only: %s", error)
+            _log.warning("the plan cannot be cached for later runs: %s", error)
         cached = False
     else:
         cached = True
@@ -188,7 +188,7 @@ def _search(
 
 
 def _treat_parts_alike(search: ScheduleSearch, limit: int, budget: Budget) -> None:
-    """Add a schedule in which equal layers are treated alike, if one within the limit is found."""
+    """Add a schedule within the limit that treats equal layers alike, if one is found."""
     known = search.known
     if known.once.peak <= limit:
         return
@@ -214,7 +214,7 @@ def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
                 limits.missed(limit)
         search.start_below(most, budget.share(0.3))
         while not budget.deadline.expired():
-            # A limit leads further than bytes that are to become fewer and fewer.
+            # A search within a limit gets further than a search that lowers the peak bit by bit.
             limit = int(_LOWER * known.smallest(most).peak)
             search.within(limit, budget.share(0.3), target=most)
             if known.smallest(most).peak > limit:
@@ -228,7 +228,7 @@ def _name(problem: RematProblem, unit: int | None) -> str | None:
 
 
 def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | None:
-    """A kept plan, measured anew, if it is a schedule of this problem."""
+    """A cached plan with its peak and cost computed anew; ``None`` if it is no valid schedule."""
     schedule = kept.get("schedule")
     units = range(len(problem))
     if not isinstance(schedule, list) or not all(
@@ -256,9 +256,9 @@ def _check(
         raise InfeasibleError(_shortfall(joint, problem, found, settings, outside))
     if most is not None and found.cost > most * found.base * (1 + 1e-9):
         raise InfeasibleError(
-            f"{joint.graph.name}: within {format_bytes(limit)} the least work found is "
+            f"{joint.graph.name}: the least work found within {format_bytes(limit)} is "
             f"{1 + found.extra_work:.3f} times that of running every op once, above cost_limit "
-            f"{most}: raise either limit"
+            f"{most}: raise one of the limits"
         )
 
 
@@ -278,9 +278,9 @@ def _shortfall(
         schedule = [unit_of[name] for name in found.order]
         fullest = int(np.argmax(problem.pressure(schedule)))
         reason = (
-            f"the schedule of least peak that was found needs {format_bytes(found.peak)} (op "
+            f"the smallest schedule found needs {format_bytes(found.peak)} (op "
             f"{found.order[fullest]!r}), {found.peak - limit} B more than the limit; "
-            f"{format_bytes(found.least)} are proved to be needed"
+            f"at least {format_bytes(found.least)} are needed in any case"
         )
     asked, enough = format_bytes(limit), str(found.peak)
     if isinstance(settings.memory_limit, str):
@@ -294,6 +294,6 @@ def _shortfall(
         helps.append("a longer time_limit")
     helps.append("a smaller batch")
     return (
-        f"{joint.graph.name}: memory_limit {asked} is not kept: {reason}; "
-        f"what would help: {', '.join(helps)}; on_infeasible='best' takes what was found"
+        f"{joint.graph.name}: no schedule within memory_limit {asked} was found: {reason}; "
+        f"what would help: {', '.join(helps)}; on_infeasible='best' takes the smallest found"
     )

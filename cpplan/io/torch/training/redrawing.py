@@ -1,7 +1,7 @@
-"""Random numbers drawn again: an op that runs again draws from the generator's state before it.
+"""Random numbers drawn again, from the generator's state before the first draw.
 
-The first run notes the state, a later one sets it, and puts back the one that it found. torch has
-operators for both, with which its own partitioner recomputes random ops on accelerators.
+The first run of a random op stores the state. A later run sets this state, draws, and restores the
+state it found. torch has operators for both; its own partitioner uses them on accelerators.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx import Graph, Node, map_arg
 
 STATE = "state"
-# Results smaller than this multiple of a generator's state are not worth one.
+# Results smaller than this multiple of a generator's state are not drawn again.
 _STATES = 8
 _DEVICES = ("cpu", "cuda")
 
@@ -27,12 +27,12 @@ def state_bytes() -> int:
 
 
 def writes(node: Node) -> bool:
-    """True for a node whose op writes over what it is given."""
+    """True for a node whose op overwrites an argument."""
     return isinstance(node.target, OpOverload) and bool(node.target._schema.is_mutable)
 
 
 def may_redraw(node: Node, nbytes: int) -> bool:
-    """True for an op that draws from its device's generator, if its results take many bytes."""
+    """True for a node that draws from its device's generator and whose results are large."""
     target = node.target
     return (
         isinstance(target, OpOverload)
@@ -44,7 +44,7 @@ def may_redraw(node: Node, nbytes: int) -> bool:
 
 
 def write_draw(graph: Graph, node: Node, read: Callable[[Node], Node]) -> tuple[Node, Node]:
-    """The result and the state of the first run of a random op, written to a graph."""
+    """Write the first run of a random op to a graph; return its result and the state."""
     args, kwargs = map_arg((node.args, dict(node.kwargs)), read)
     both = graph.call_function(run_and_save_rng_state, (node.target, *args), kwargs)
     both.meta = {**node.meta, "val": (_state(node), node.meta["val"])}
@@ -56,7 +56,7 @@ def write_draw(graph: Graph, node: Node, read: Callable[[Node], Node]) -> tuple[
 
 
 def write_redraw(graph: Graph, node: Node, state: Node, read: Callable[[Node], Node]) -> Node:
-    """The result of another run of a random op, from its state, written to a graph."""
+    """Write another run of a random op, from its state, to a graph; return its result."""
     args, kwargs = map_arg((node.args, dict(node.kwargs)), read)
     drawn = graph.call_function(run_with_rng_state, (state, node.target, *args), kwargs)
     drawn.meta = dict(node.meta)
@@ -64,10 +64,10 @@ def write_redraw(graph: Graph, node: Node, state: Node, read: Callable[[Node], N
 
 
 def copy_state(graph: Graph, state: Node) -> Node:
-    """A copy of a state noted in the same graph, for :func:`write_redraw`.
+    """Write a copy of a state of the same graph, for :func:`write_redraw`; return the copy.
 
-    Where a compiler runs the graph without data, torch notes a real state all the same, which no op
-    without data takes but this one.
+    When a compiler runs the graph without data, torch still stores a real state. Only this op
+    accepts a real tensor there.
     """
     copied = graph.call_function(torch.ops.aten.lift_fresh_copy.default, (state,))
     copied.meta = dict(state.meta)
@@ -84,7 +84,7 @@ def _tensors(node: Node) -> list[torch.Tensor]:
 
 
 def _state(node: Node) -> Any:
-    """A fake state of the generator, in the mode that the graph was traced in."""
+    """A generator state without data, in the mode in which the graph was traced."""
     mode = getattr(_tensors(node)[0], "fake_mode", None)
     state = torch.get_rng_state()
     return state if mode is None else mode.from_tensor(state)

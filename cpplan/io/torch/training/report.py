@@ -1,4 +1,4 @@
-"""Report of a planned step: limit, predicted and measured peak, extra work, bound, seconds."""
+"""Report of a planned step: limits, predicted and measured peak, extra work, and its bound."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class TrainingReport:
     name
         The graph's name.
     memory_limit, cost_limit
-        The limits; ``None`` where none was set.
+        The limits; each is ``None`` if it was not set.
     resident
         Bytes of parameters, buffers and inputs.
     counts_resident
         True if the peaks count them.
     predicted_peak
-        Bytes live at once by the plan.
+        Peak of the live bytes by the plan.
     measured_peak
-        Bytes that torch's allocator gave in the first step, on the same terms; ``None`` until it
-        has run, or if it is not measured.
+        Peak of the bytes that torch's allocator gave in the first step, comparable to
+        ``predicted_peak``; ``None`` if the step has not run or is not measured.
     schedule
         The schedule, with its work and bounds.
     saved_bytes
-        Bytes that the forward pass saves for the backward pass, without resident ones.
+        Bytes that the forward pass saves for the backward pass, resident bytes excluded.
     extra_operations
         Floating-point operations of the ops that run again.
     operations
@@ -116,7 +116,7 @@ _MOST_REPORTS = 64
 def make_report(
     joint: JointGraph, schedule: Schedule, limits: tuple[int | None, float | None], counts: bool
 ) -> TrainingReport:
-    """The report of a schedule, which becomes the last one."""
+    """Make the report of a schedule, and add it to the reports of this process."""
     runs: dict[str, int] = {}
     for name in schedule.order:
         runs[name] = runs.get(name, 0) + 1
@@ -144,7 +144,7 @@ def all_reports() -> list[TrainingReport]:
 
 
 def _saved(joint: JointGraph, schedule: Schedule) -> int:
-    """Bytes written before the turn that an op after it reads before they are written again."""
+    """Bytes written before the turn and read after it, before they are written again."""
     from cpplan.io.torch.training.joint_graph import TURN
 
     if TURN not in schedule.order:

@@ -1,4 +1,4 @@
-"""Graph modules run node by node, values freed at their last use, and the first run measured."""
+"""Graph modules run with values freed at their last use, and the peak of the first run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Boxed = Callable[[list[Any]], Any]
 
 
 def boxed(module: GraphModule) -> Boxed:
-    """Function that runs a graph module on a list of inputs, and empties the list.
+    """Function that runs a graph module on a list of inputs, which it empties.
 
-    The code that torch writes for a graph module frees every value after its last use; from a list,
-    inputs too.
+    The code that torch generates frees each value after its last use. Inputs in a list can be
+    freed, too.
     """
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
@@ -32,16 +32,16 @@ def boxed(module: GraphModule) -> Boxed:
 
 
 class FirstStep:
-    """The peak of a step, from the allocator's events of the first run of either half.
+    """Measures the peak of a step, from the allocator's events in the first run of each half.
 
-    What the first half leaves is taken to be there when the second half begins.
+    Bytes that the first half leaves are assumed to be live when the second half begins.
 
     Parameters
     ----------
     report
-        Given the peak when the second half has run; or when the first has, if there is no other.
+        Report that receives the peak after the second half or, without one, after the first.
     done
-        Called then.
+        Function that is then called with the report.
     """
 
     def __init__(self, report: TrainingReport, done: Callable[[TrainingReport], None]):
@@ -51,7 +51,7 @@ class FirstStep:
         self._measured = False
 
     def first(self, run: Boxed, *, alone: bool = False) -> Boxed:
-        """The first half, measured in its first run."""
+        """The first half, whose first run is measured."""
 
         def measured(args: list[Any]) -> Any:
             if self._most is not None or not _may_measure(args):
@@ -65,12 +65,12 @@ class FirstStep:
         return measured
 
     def second(self, run: Boxed, tangents: int) -> Boxed:
-        """The second half, measured in its first run after the first half was.
+        """The second half, whose first run after a measured first half is measured.
 
         Parameters
         ----------
         tangents
-            Number of the last inputs, which are gradients.
+            Number of gradients, which are the last inputs.
         """
 
         def measured(args: list[Any]) -> Any:
@@ -98,6 +98,6 @@ class FirstStep:
 
 
 def _may_measure(args: list[Any]) -> bool:
-    """True if the inputs are on the CPU, and nobody else reads the allocator's events."""
+    """True if the inputs are on the CPU, and no other profiler is active."""
     tensors = [given for given in args if isinstance(given, torch.Tensor)]
     return not torch.autograd._profiler_enabled() and all(t.device.type == "cpu" for t in tensors)

@@ -1,4 +1,4 @@
-"""Settings of planned training: what ``options=`` of ``torch.compile`` takes."""
+"""Settings of planned training, given as ``options=`` of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -28,40 +28,43 @@ class Settings:
     Attributes
     ----------
     memory_limit
-        Limit on the peak of a step, in bytes or as text (``"2 GiB"``), or a share of the peak that
-        each training graph has unplanned (``"60%"``; graphs without gradients are then planned as
-        without a limit): least extra work within it.
+        Limit on the peak of a step, in bytes or as text (``"2 GiB"``), within which the least extra
+        work is searched for. It may also be a share of the peak of each training graph without a
+        plan (``"60%"``); graphs without gradients then have no limit.
     cost_limit
-        Limit on the work of a step, as a multiple of running every op once (``1.1``): least peak
-        within it. Without any limit it is 1: nothing runs again, and the order alone is chosen.
+        Limit on the work of a step, as a multiple of running every op once (``1.1``), within which
+        the least peak is searched for. Without any limit it is 1: no op runs again, and only the
+        order is chosen.
     time_limit
-        Seconds for the search, for each graph.
+        Seconds of search for each graph.
     deterministic
-        Count these seconds in work done: the plan does not depend on how busy the machine is.
+        True to count these seconds by the work done, so that the plan does not depend on the load
+        of the machine.
     resident
-        ``"count"``: parameters, buffers and inputs, which are there before and after the step,
-        count towards the limit; ``"outside"``: only what the step allocates does, gradients
+        ``"count"``: parameters, buffers and inputs, which are live before and after the step, count
+        towards the limit. ``"outside"``: only bytes that the step allocates count, gradients
         included.
     cost
-        Work of an op: ``"time"``, the larger of its operations and those done while its bytes move
-        (:func:`cpplan.io.torch.training.work.work_of`); ``"operations"`` alone; ``"flops"``:
-        those of matrix products, convolutions and attention, all other ops run again for nothing;
-        or a function ``cost(node, operations, nbytes)``.
+        Work of an op. ``"time"``: the larger of its operations and the operations done while its
+        bytes move (:func:`cpplan.io.torch.training.work.work_of`). ``"operations"``: its
+        operations. ``"flops"``: its operations if it is a matrix product, convolution or attention;
+        other ops cost nothing. Or a function ``cost(node, operations, nbytes)``.
     workspaces
-        Run every op once for each shape to count what its kernel allocates beside its results
-        (CPU, fixed sizes); ``None``: where the plan's order is the order of execution, and of the
-        kernels that inductor does not write itself.
+        True to count the bytes that kernels allocate beside their results, by running every op once
+        for each shape (CPU, fixed sizes). ``None``: true if ops will run in the plan's order, and
+        under inductor for the kernels that it does not write itself.
     measure
-        Measure the peak of the first step (CPU) with the allocator's own events.
+        True to measure the peak of the first step (CPU) by the allocator's events.
     on_infeasible
-        ``"error"`` if no schedule within the limit is found, or ``"best"``: the one of least peak.
+        If no schedule within the limit is found: ``"error"`` raises, ``"best"`` takes the schedule
+        of least peak.
     fallback
-        ``"error"`` if a graph cannot be planned, or ``"eager"``: run it unplanned.
+        If a graph cannot be planned: ``"error"`` raises, ``"eager"`` runs it without a plan.
     cache
-        Folder of plans; ``None`` for ``CPPLAN_CACHE`` or the user's cache folder, ``False`` for
-        none.
+        Folder of plans; ``None`` for ``CPPLAN_CACHE`` or the user's cache folder, ``False`` for no
+        folder.
     seed, workers
-        For the search.
+        Seed and number of threads of the search.
 
     Examples
     --------
@@ -123,12 +126,12 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
 
 
 def limit_in(settings: Settings, unplanned: int, *, trains: bool = True) -> int | None:
-    """The limit of the settings in bytes, if the step needs ``unplanned`` bytes without a plan.
+    """Memory limit in bytes, for a step that needs ``unplanned`` bytes without a plan.
 
     Parameters
     ----------
     trains
-        False for a graph that has no backward pass: shares do not limit it.
+        False for a graph without backward pass, which a share does not limit.
 
     Examples
     --------
@@ -146,7 +149,7 @@ def limit_in(settings: Settings, unplanned: int, *, trains: bool = True) -> int 
 
 
 def work_in(settings: Settings) -> Work:
-    """The function of the settings that gives the work of an op."""
+    """Function that gives the work of an op, by the settings."""
     return WORKS[settings.cost] if isinstance(settings.cost, str) else settings.cost
 
 

@@ -1,4 +1,4 @@
-"""Work of an op: its operations, or its bytes where moving them takes longer."""
+"""Work of an op: its operations, or the time to move its bytes if that is longer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch.fx import Node
 
-# Operations that a machine does while it moves one byte: between processors and accelerators.
+# Operations done while one byte moves: a value between those of processors and accelerators.
 OPERATIONS_PER_BYTE = 16
 
 Work = Callable[["Node", int, int], "int | float"]
 
 
 def work_of(node: Node, operations: int, nbytes: int) -> int:
-    """Work of a node: the larger of its operations and those done while its bytes move.
+    """Work of a node: its operations, or more if its bytes take longer to move.
 
     Parameters
     ----------
     node
         The node; any function of the same arguments can be given as ``cost``.
     operations
-        Floating-point operations as ``torch.utils.flop_counter`` counts them, else elements.
+        Floating-point operations by ``torch.utils.flop_counter``; elements if it counts none.
     nbytes
         Bytes of all storages that it reads and writes.
 
@@ -40,10 +40,10 @@ def operations_of(node: Node, operations: int, nbytes: int) -> int:
 
 
 def flops_of(node: Node, operations: int, nbytes: int) -> int:
-    """Work of a node: its operations if they have a formula, else nothing.
+    """Work of a node: its operations if there is a formula for them, else 0.
 
-    Those are matrix products, convolutions and attention; all others run again for nothing, as
-    they do where a compiler fuses them, and in the count of ``torch.utils.flop_counter``.
+    There are formulas for matrix products, convolutions and attention. Other ops cost nothing, as
+    if a compiler fused them, and as ``torch.utils.flop_counter`` counts.
     """
     from torch._ops import HigherOrderOperator
 
@@ -53,5 +53,5 @@ def flops_of(node: Node, operations: int, nbytes: int) -> int:
     return operations if counted else 0
 
 
-# By the names that settings take.
+# Name in the settings -> function.
 WORKS: dict[str, Work] = {"time": work_of, "operations": operations_of, "flops": flops_of}
