@@ -59,7 +59,10 @@ from cpplan.model.errors import InputError
             "help": "With --remat: what the arena may need, in bytes (256KiB) or as a share of the "
             "bytes live at once in the given order (60%).",
         },
-        time_limit={"help": "Seconds for each row.", "default": 10.0},
+        time_limit={
+            "help": "Seconds for each row; reading MODEL and checking layouts come on top.",
+            "default": 10.0,
+        },
     )
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")

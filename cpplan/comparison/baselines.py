@@ -101,7 +101,8 @@ def compare(
         Names of heuristics; with ``remat``, ``spill`` or ``split``, names of that room's rules (for
         example :mod:`cpplan.remat.heuristics`). All registered ones if left out.
     time_limit
-        Seconds for each row.
+        Seconds for each row. A baseline that needs more has no bytes and the status ``unknown``.
+        All layouts are checked besides.
     remat
         True if ops may run again. See
         :func:`cpplan.comparison.remat_comparison.compare_remat_rows`.

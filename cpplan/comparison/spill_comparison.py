@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -192,7 +193,10 @@ class _Judge:
 
 
 def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
-    """The row of an eviction rule; if its buffers cannot be packed, more of them are evicted."""
+    """The row of an eviction rule; if its buffers cannot be packed, more of them are evicted.
+
+    What the rule chooses is laid out once, however little time is left.
+    """
     start, problem, deadline = time.perf_counter(), judge.problem, Deadline(time_limit)
 
     def failed(status: str, unpacked: int | None = None) -> SpillBaseline:
@@ -204,9 +208,10 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
         return failed("unknown")
     if kept is None:
         return failed("does not fit")
-    unpacked, budget = judge.moved(kept), make_budget(time_limit)
+    unpacked = judge.moved(kept)
+    budget = make_budget(max(deadline.remaining(), active().least_packing))
     layout = judge.lay_out(kept, budget)
-    if not layout.fits:
+    if not layout.fits and not deadline.expired():
         align = alignments(judge.program, judge.residency, judge.pools[0], problem.names)
         search = AddressSearch(problem, align, judge.pools[0].capacity or 0, budget.seed)
         placed = search.place_first([(kept, None)], deadline)

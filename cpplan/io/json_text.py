@@ -59,7 +59,7 @@ def _objects(rows: Sequence[dict[str, Any]]) -> str | None:
     keys = tuple(rows[0])
     if not keys or set(map(tuple, rows)) != {keys} or set(map(type, keys)) != {str}:
         return None
-    flat: list[Any] = list(chain.from_iterable(map(dict[str, Any].values, rows)))
+    flat: list[Any] = list(chain.from_iterable(row.values() for row in rows))
     if not set(map(type, flat)) <= _SCALARS:
         return None
     fields = (f"   {json.dumps(key).replace('%', '%%')}: %s" for key in keys)

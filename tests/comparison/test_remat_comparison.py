@@ -18,7 +18,9 @@ from cpplan.comparison.remat_comparison import RematBaseline, compare_remat_rows
 from cpplan.io.graph_json import write_graph
 from cpplan.model.errors import InputError
 from cpplan.remat import heuristics as baselines
+from cpplan.remat.problem import remat_problem
 from cpplan.solving.pipeline import solve_request
+from cpplan.solving.request import Request
 
 
 def by_name(rows: list[RematBaseline]) -> dict[str, RematBaseline]:
@@ -175,3 +177,12 @@ def test_interrupted_in_solve_no_baseline_runs(monkeypatch, module, options):
     monkeypatch.setattr(module, "solve_request", interrupt)
     table = cpplan.compare(remat_chain(8), **options)
     assert table["algorithm"].tolist() == ["cpplan"]
+
+
+@pytest.mark.parametrize(("seconds", "part"), [(10, 0.8), (0.5, 0.6), (0.1, 0.5)])
+def test_schedules_leave_time_to_pack_many_units(seconds, part):
+    """The chain has 4,001 units, packed in 0.2 s."""
+    problem = remat_problem(remat_chain(2000))
+    request = Request(time_limit=seconds, remat=True, memory_limit=7)
+    share = remat_comparison._schedule_share(problem, request)
+    assert share == pytest.approx(part, abs=1e-3)

@@ -225,7 +225,7 @@ def _sizes(values: Iterable[Any]) -> list[Any]:
 def _measure(
     found: Translation, values: Mapping[Node, Any], workspaces: Workspaces
 ) -> dict[str, int]:
-    """Op -> bytes that the kernel of each op allocates beside its results, if it runs on zeros."""
+    """Op -> bytes that its kernel allocates beside its results, if it runs on zeros."""
     known, unknown = dict[str, int](), list[str]()
 
     def measure(name: str, node: Node) -> None:
