@@ -204,7 +204,7 @@ def _remat_shortfall(found: Rematerialized, limit: int) -> str:
     elif found.least_by in (CHAIN, CUTS):
         by = f"every schedule has at least {least} B live"
     if least > limit:
-        return f"does not fit into {limit} B in any order, whatever runs again: {by}"
+        return f"does not fit into {limit} B in any order, with any repetition: {by}"
     text = f"no plan within {limit} B was found in time: "
     live = found.outcome.peak
     if packed.pooled is not None:
@@ -275,7 +275,7 @@ def _split_shortfall(found: Split, limit: int) -> str:
     least, peak = found.least, found.packed.peak
     by = describe(least)
     if least.bytes > limit:
-        return f"does not fit into {limit} B, whatever is split: {by} needs {least.bytes} B"
+        return f"does not fit into {limit} B, for any pieces: {by} needs {least.bytes} B"
     return (
         f"no plan within {limit} B was found in time: the best needs {peak} B, "
         f"{peak - limit} B more; at least {least.bytes} B are needed ({by} alone)"

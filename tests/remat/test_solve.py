@@ -94,7 +94,7 @@ def test_a_limit_below_every_footprint_names_the_op():
     plan = cpplan.solve(remat_chain(2), remat=True, memory_limit=2)
     assert (plan.status, plan.lower_bound) == ("infeasible", 3)
     assert plan.message == (
-        "does not fit into 2 B in any order, whatever runs again: op n3 alone needs 3 B"
+        "does not fit into 2 B in any order, with any repetition: op n3 alone needs 3 B"
     )
 
 
@@ -104,7 +104,7 @@ def test_a_limit_below_the_outputs_names_their_bytes():
     plan = cpplan.solve(Graph("outputs", tensors, ops), remat=True, memory_limit=15)
     assert (plan.status, plan.lower_bound) == ("infeasible", 16)
     assert plan.message == (
-        "does not fit into 15 B in any order, whatever runs again: 16 B stay live to the end"
+        "does not fit into 15 B in any order, with any repetition: 16 B stay live to the end"
     )
 
 

@@ -203,7 +203,7 @@ def test_a_limit_that_no_piece_fits_names_the_op_and_its_bytes() -> None:
     # The matrix product cannot be split: 128 B and its result of 2 B.
     assert plan.status == "infeasible"
     assert plan.message == (
-        "does not fit into 100 B, whatever is split: op dense1, which cannot be split, needs 130 B"
+        "does not fit into 100 B, for any pieces: op dense1, which cannot be split, needs 130 B"
     )
 
 

@@ -52,7 +52,7 @@ class WindowedInsertion(LocalSearch):
     Attributes
     ----------
     wide
-        True if windows have so many buffers that only few can be searched.
+        True if windows have too many buffers to search more than a few of them.
 
     Examples
     --------

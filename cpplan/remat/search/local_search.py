@@ -100,15 +100,15 @@ def search_schedules(
             tuning.local_most_moves * len(schedule), int(tuning.local_most_work / len(schedule))
         )
     size = tuning.local_first_moves * len(problem)
-    anew = len(schedule) > tuning.long_start * len(problem)
+    from_order = len(schedule) > tuning.long_start * len(problem)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= target:
             break
         tried = min(left, size)
-        found = walk.round(tried, deadline, anew=anew)
+        found = walk.round(tried, deadline, from_order=from_order)
         left, size = left - tried, int(size * tuning.local_growth)
         if found is None:
-            anew = not anew
+            from_order = not from_order
         else:
             best = found
             report(best)
@@ -139,10 +139,10 @@ class _Walk:
         self._kept[: len(schedule)] = schedule
         self._space = space_for(self._flat, len(self._kept))
 
-    def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
+    def round(self, moves: int, deadline: Deadline, *, from_order: bool) -> RematOutcome | None:
         """Outcome of one round if it is better than the best so far, else ``None``."""
         best = self._best
-        begin = tuple(dict.fromkeys(best.schedule)) if anew else best.schedule
+        begin = tuple(dict.fromkeys(best.schedule)) if from_order else best.schedule
         length = len(begin)
         now = self._kept.copy()
         now[:length] = begin

@@ -167,7 +167,7 @@ def anneal_packed(
         Offset, alignment and size of every slot: first the storages (those there from the start, or
         written in parts), then ``slots`` for each run, last the inputs that no op reads.
     best
-        ``(schedule, ids, off)``, filled with the cheapest of those that share the fewest bytes.
+        ``(schedule, ids, off)``, filled with the cheapest schedule among the fewest shared bytes.
     result
         ``[length, bytes shared, cost]`` of ``best``, on entry too.
     moves, weight, hot, cold

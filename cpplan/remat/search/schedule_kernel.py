@@ -40,8 +40,9 @@ _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
 # Probability that an insertion frees a value where bytes are beyond the limit, if there are any,
 # and that a removal also removes the runs that were needed only for it.
 _RELIEVE, _WITH_NEEDS = 0.8, 0.5
-# Work of a move, of looking in vain for a value to free, of judging a move for each position of its
-# window and of the schedule, and of following a schedule, for each position: in seconds, about.
+# Approximate seconds of a move, of an unsuccessful search for a value to free, of judging a move
+# for each position of its window and of the schedule, and of following a schedule for each
+# position.
 _MOVE_WORK, _LOOK_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 5e-6, 4e-7, 1e-9, 6e-8
 
 

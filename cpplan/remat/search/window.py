@@ -114,7 +114,7 @@ def remat_window(
 def _ends(
     problem: RematProblem, schedule: Sequence[int], begin: int, end: int
 ) -> tuple[set[int], set[int]]:
-    """The storages that live into the window, and those that live out of it."""
+    """Storages live at the beginning of the window, and storages live after it."""
     there, wanted = set[int](), set[int]()
     for storage, first, stop in problem.retentions(schedule):
         if stop > begin and (first < begin or (begin == 0 and problem.ordering.present[storage])):
@@ -133,7 +133,7 @@ def _units(
     live: set[int],
     others: int,
 ) -> list[int]:
-    """Units that run in the window, and those that might run again, ascending."""
+    """Units that run in the window or may run again in it, ascending."""
     writer = {
         storage: unit
         for unit, written in enumerate(problem.writes)
