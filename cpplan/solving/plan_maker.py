@@ -53,7 +53,7 @@ def make_plan(
     packed
         The best packing.
     residency
-        What the arena holds of the boundary.
+        Residency of the boundary.
     limit
         The limit, if there is one, bytes.
     searched
@@ -131,7 +131,7 @@ def make_remat_plan(
     found
         The schedule, packed.
     residency
-        What the arena holds of the boundary.
+        Residency of the boundary.
     runtime
         Seconds so far.
     history
@@ -230,7 +230,7 @@ def make_split_plan(
     found
         The program of pieces, packed.
     residency
-        What the arena holds of the boundary.
+        Residency of the boundary.
     runtime
         Seconds so far.
     history

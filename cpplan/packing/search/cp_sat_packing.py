@@ -36,7 +36,7 @@ _logger = logging.getLogger(__name__)
 STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
 # One unit of CP-SAT's deterministic time is about this many seconds on these models.
 SECONDS_PER_WORK = 20.0
-# Seconds between two looks at what others have found.
+# Seconds between two exchanges with other searches.
 _LOOK = 0.05
 
 

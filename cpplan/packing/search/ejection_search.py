@@ -78,7 +78,7 @@ class EjectionSearch(LocalSearch):
         Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.EJECTION, deadline.share(COMPILING_SHARE)):
-            return state  # the next turn will ask again; others go on
+            return state  # the next turn tries again
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak, self._attempt = state.offsets.copy(), state.peak, None
         target = max(target, int(self.problem.size.max(initial=0)))

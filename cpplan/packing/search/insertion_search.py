@@ -117,7 +117,7 @@ class InsertionSearch(LocalSearch):
         ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.INSERTION, deadline.share(COMPILING_SHARE)):
-            return state  # the next turn will ask again; others go on
+            return state  # the next turn tries again
         from cpplan.packing.search import insertion_kernel as kernel
 
         target = max(target, state.bound, self._lowest_peak)

@@ -81,7 +81,7 @@ class PrioritySearch(LocalSearch):
         """
         if not (deadline.endless or is_ready(loops.SKYLINE)):
             begin(loops.SKYLINE)
-            return state  # the next turn will ask again; others go on
+            return state  # the next turn tries again
         prepare(loops.SKYLINE, deadline)
         if self._skyline is None:
             self._skyline = Skyline(self.problem, deadline)

@@ -114,7 +114,7 @@ class SqueakyWheel(LocalSearch):
         :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.SQUEAKY, deadline.share(COMPILING_SHARE)):
-            return state  # the next turn will ask again; others go on
+            return state  # the next turn tries again
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak, self._limit = state.offsets, state.peak, None
         target = max(target, state.bound)

@@ -179,7 +179,7 @@ class StagedInsertion(LocalSearch):
         Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.STAGED, deadline.share(COMPILING_SHARE)):
-            return state  # the next turn will ask again; others go on
+            return state  # the next turn tries again
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak = state.offsets, state.peak
         target = max(target, state.bound)

@@ -90,7 +90,7 @@ class WindowedInsertion(LocalSearch):
         Raises ``TimeUpError`` within a window; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.INSERTION, deadline.share(COMPILING_SHARE)):
-            return state  # the next turn will ask again; others go on
+            return state  # the next turn tries again
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak = state.offsets, state.peak
             self._current, self._left = state.offsets.copy(), None

@@ -39,7 +39,7 @@ def layout_for_sizes(
     labels: Sequence[str] = (),
     report: Report = lambda values, bounds, source: None,
 ) -> SizesLayout:
-    """One offset for every buffer, such that nothing overlaps at any of several sizes.
+    """Layout with one offset for every buffer, without overlaps at any of several sizes.
 
     Of two buffers live together, the lower one needs room for its largest size. So the smallest
     possible largest arena is the peak of packing all buffers at their largest size in the set (not

@@ -1,7 +1,7 @@
 """Storage ids: buffers share whole storages, one after another, without offsets inside.
 
-This is what runtimes can do that cannot place a tensor within a block (GPU textures, framework
-allocators): Relay's storage tokens, Relax's storages, TFLite's shared objects.
+For runtimes that cannot place a tensor within a block (GPU textures, framework allocators): Relay's
+storage tokens, Relax's storages, TFLite's shared objects.
 
 A planner here takes a :class:`~cpplan.model.problem.Problem` and a group label a row, shape
 ``(n,)``, and

@@ -1,4 +1,4 @@
-"""A plan for several sizes as text: ``str(plan)``, and what ``cpplan sizes`` prints."""
+"""A plan for several sizes as text, for ``str(plan)`` and ``cpplan sizes``."""
 
 from __future__ import annotations
 
