@@ -138,5 +138,5 @@ class BestTrial:
 
     @property
     def settled(self) -> bool:
-        """True if nothing is left to search for."""
+        """True if the search is over."""
         return self.trial is not None and self.objective.settled(self.trial)

@@ -106,7 +106,7 @@ class ScheduleSearch:
         return known.best(limit)
 
     def _stages(self, limit: int, target: int | float, budget: Budget) -> Iterator[None]:
-        """Run the stages one by one, to the last or until local search finds nothing more."""
+        """Run the stages one by one; local search repeats until it finds no improvement."""
         known, tuning = self.known, active()
         yield
         self.search_order(limit, budget.share(tuning.live_order_share))
@@ -165,7 +165,7 @@ class ScheduleSearch:
         return known.smallest(most)
 
     def ended(self, most: float) -> bool:
-        """True if :meth:`below` finds nothing more, however long it goes on."""
+        """True if :meth:`below` can find no improvement, even with more time."""
         descent = self._descents[most]
         return descent.exhausted or descent.best.peak <= self.known.least.bytes
 
@@ -178,7 +178,9 @@ class ScheduleSearch:
         known = self.known
         self._look_for_reach(None, budget)
         even = budget.share(active().even_share).deadline
-        found = smallest_evicted(self.problem, known.least.bytes, self._orders, even, dearest=most)
+        found = smallest_evicted(
+            self.problem, known.least.bytes, self._orders, even, most_cost=most
+        )
         if found is not None:
             known.add(known.measure(*found))
         limits = Halving(known.least.bytes, known.smallest(most).peak, active().halvings)
@@ -260,7 +262,7 @@ class ScheduleSearch:
             self.known.add(self.known.measure(self._orders[-1], found.found_by))
 
     def bound_cost(self, limit: int, budget: Budget) -> None:
-        """Search for a bound on the cost within a limit, or a proof that nothing is within it."""
+        """Search for a bound on the cost within a limit, or a proof that no schedule is within."""
         known = self.known
         if not known.exact:
             return

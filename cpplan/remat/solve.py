@@ -112,7 +112,7 @@ class RematSearch:
     joint
         True if the order may change; else first runs keep the program's order.
     order
-        A search for orders in which nothing runs again, if the order may change.
+        A search for orders without repetitions, if the order may change.
     pack, place
         Functions that pack a program and that take offsets found for it; ``place`` is ``None``
         where such offsets are not valid: with several pools, or shared bytes.
@@ -239,7 +239,7 @@ class RematSearch:
             return following
         if best.tried(outcome):
             return following
-        # An order in which nothing runs twice is worth more effort to pack.
+        # An order without repetitions is worth more effort to pack.
         once = outcome.cost <= known.base
         trial = self._try(outcome, work.share(tuning.once_share if once else tuning.packing_share))
         best.offer(trial)
@@ -284,7 +284,7 @@ class RematSearch:
             self._search_together(best, objective.limit, start, budget.share(0.5), packed=packed)
 
     def _once(self, most: float, budget: Budget) -> Trial:
-        """The best packing found of an order in which nothing runs again."""
+        """The best packing found of an order without repetitions."""
         known, tuning = self.known, active()
         if self._order is None:
             return self._try(known.once, budget.share(1 / tuning.bisections))

@@ -46,12 +46,12 @@ def test_smallest_evicted_costs_no_more_than_allowed():
         least, base = least_footprint(problem).bytes, problem.total_cost(units)
         peak = problem.peak(units)
         for part in (1.1, 1.5, 3.0):
-            deadline, dearest = Deadline(60, deterministic=True), part * base
-            found = smallest_evicted(problem, least, [units], deadline, dearest=dearest)
+            deadline, most_cost = Deadline(60, deterministic=True), part * base
+            found = smallest_evicted(problem, least, [units], deadline, most_cost=most_cost)
             if found is None:
                 continue
             assert problem.is_schedule(found.schedule)
-            assert problem.total_cost(found.schedule) <= dearest
+            assert problem.total_cost(found.schedule) <= most_cost
             assert problem.peak(found.schedule) <= peak
             peak = problem.peak(found.schedule)
         below += peak < problem.peak(units)
@@ -60,4 +60,4 @@ def test_smallest_evicted_costs_no_more_than_allowed():
 
 def test_nothing_is_evicted_after_the_deadline():
     problem = remat_problem(remat_chain(4))
-    assert smallest_evicted(problem, 3, [range(9)], Deadline(0), dearest=99) is None
+    assert smallest_evicted(problem, 3, [range(9)], Deadline(0), most_cost=99) is None

@@ -99,13 +99,13 @@ def smallest_evicted(
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
     *,
-    dearest: float,
+    most_cost: float,
 ) -> Start | None:
-    """The schedule of least peak that eviction makes of an order for at most ``dearest``.
+    """The schedule of least peak by eviction along some orders that costs at most ``most_cost``.
 
-    What eviction makes often has far fewer bytes than its limit, now for one limit, now for
-    another: limits from ``least`` to each order's peak are tried, at equal ratios. ``None`` if none
-    is cheap enough; when the deadline passes, the best so far.
+    For some limits, eviction finds a schedule with far fewer bytes than the limit. So limits from
+    ``least`` to the peak of each order are tried, at equal ratios. Returns ``None`` if no schedule
+    is cheap enough; when the deadline passes, the best schedule so far.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def smallest_evicted(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> smallest_evicted(problem, 12, [range(4)], Deadline(600), dearest=5)
+    >>> smallest_evicted(problem, 12, [range(4)], Deadline(600), most_cost=5)
     Start(schedule=(0, 1, 2, 0, 3), name='farthest_use')
     """
     count, found = active().even_limits, list[tuple[int, int | float, tuple[int, ...]]]()
@@ -136,8 +136,8 @@ def smallest_evicted(
                 schedule = evictions.run(order, limit, FARTHEST_USE, deadline)
                 if schedule is not None:
                     cost = problem.total_cost(schedule)
-                    if cost <= dearest:
+                    if cost <= most_cost:
                         found.append((problem.peak(schedule), cost, schedule))
     except TimeUpError:
-        pass  # what was made until then stands
+        pass  # schedules made until then are kept
     return Start(min(found)[2], NAMES[RULES.index(FARTHEST_USE)]) if found else None

@@ -147,7 +147,7 @@ def put(schedule, length, place, new, count):
 
 @compiled_loop
 def _grow(random, flat, block, rank):
-    """Add units that the first of a block needs, and what they need; the last in order first."""
+    """Add the units that the first of a block needs, directly or not; the last in order first."""
     count, part, k = 1, random.random(), 0
     while k < count:
         for t in range(flat.read_start[block[k]], flat.read_start[block[k] + 1]):

@@ -13,7 +13,7 @@ from cpplan.runtime.loop_compiler import compiled_loop
 
 # Most offsets to try for a retention.
 _LOOKS = 400
-# Any number of bytes, what cannot be, and retentions in another's way that move with it, at most.
+# No limit on bytes, the result of an impossible move, and most retentions moved by another.
 _ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
 
 
