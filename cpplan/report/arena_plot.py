@@ -1,4 +1,4 @@
-"""Figure of the arena: steps across, addresses upwards, one rectangle a buffer."""
+"""Figure of the arena: steps across, addresses upwards, one rectangle per buffer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from cpplan.report.figure import (
     title_of,
 )
 
-# Neighbouring buffers differ in lightness, which every eye sees.
+# Neighbouring buffers differ in lightness, which colour-blind readers see, too.
 _BLUES = ("#08306b", "#2171b5", "#6baed6", "#4292c6", "#9ecae1", "#08519c")
 _KINDS = {"intermediate": _BLUES[1], "input": ORANGE, "output": GREEN, "computed again": PURPLE}
-# With more rectangles, the figure would show only their edges.
+# With more rectangles than this, edges would hide everything else.
 _EDGED = 3000
-# A rectangle has its name if there is room for it, or for some letters of it: size of the font,
-# width of a letter and height in points, and the least number of letters.
+# A rectangle bears its name, or a part of it, if there is room: font size, width of a letter and
+# height of a line in points, and the least number of letters.
 _FONT, _LETTER, _HIGH, _FEWEST = 7, 4.6, 9, 7
 # Above this lightness (of red, green and blue alike, from 0 to 1), letters are black.
 _LIGHT = 0.6
@@ -40,28 +40,28 @@ _LIGHT = 0.6
 def plot_arena(plan: Plan, ax: Any = None, *, pool: str | None = None) -> Any:
     """Draw every buffer of a plan at its offset, with lines at peak, lower bound and capacity.
 
-    Inputs, outputs and recomputed tensors have colours of their own; triangles below mark the steps
-    at which an op runs again. Tens of thousands of buffers are drawn as one collection.
+    Inputs, outputs and recomputed tensors have their own colours; triangles below mark the steps at
+    which an op runs again. Tens of thousands of buffers are drawn as one collection.
 
     Parameters
     ----------
     plan
         A plan with offsets.
     ax
-        Matplotlib axes to draw on; new ones if left out. With several pools and none named, an
-        array of axes, one a pool.
+        Matplotlib axes to draw on; new ones if left out. If all of several pools are drawn, an
+        array with one axes per pool.
     pool
         Name of the pool to draw.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Or an array of them, if the plan has several pools and none is named.
+        An array of axes if all of several pools are drawn.
 
     Raises
     ------
     InputError
-        If the plan holds no offsets, there is no such pool, or there are not as many axes as pools.
+        If the plan holds no offsets, has no such pool, or has more or fewer pools than axes.
     MissingExtraError
         If matplotlib is not installed.
 
@@ -75,7 +75,7 @@ def plot_arena(plan: Plan, ax: Any = None, *, pool: str | None = None) -> Any:
     ('step', 'problem: 12 B, optimal')
     """
     if plan.offset is None:
-        raise InputError("the plan holds no offsets to draw")
+        raise InputError("the plan cannot be drawn: it holds no offsets")
     names = [region.name for region in plan.pools]
     if pool is not None:
         if pool not in names:
@@ -86,7 +86,9 @@ def plot_arena(plan: Plan, ax: Any = None, *, pool: str | None = None) -> Any:
         return _draw(plan, new_axes(ax), 0)
     panels = new_axes(ax, count=len(names))
     if np.size(panels) != len(names):
-        raise InputError(f"the plan has {len(names)} pools: expected one axes each, or a pool")
+        raise InputError(
+            f"the plan has {len(names)} pools: give {len(names)} axes, or the name of a pool"
+        )
     for number, panel in enumerate(np.ravel(panels)):
         _draw(plan, panel, number)
     return panels

@@ -18,8 +18,9 @@ MOST_ROWS = 24
 def format_arena(plan: Plan) -> str | None:
     """The map with its legend, or ``None`` if the plan is too large for one (or has no offsets).
 
-    If there are few, every row of characters is a range of addresses without a buffer's edge in it;
-    otherwise rows are equal shares of the arena and show the buffers that hold their first byte.
+    If the buffers have few different edges, each row of characters is the range of addresses
+    between two edges. Otherwise rows are equal shares of the arena, and show the buffers at their
+    first byte.
 
     Examples
     --------
@@ -66,7 +67,7 @@ def format_arena(plan: Plan) -> str | None:
 
 
 def _columns(entries: list[str], width: int = 100) -> list[str]:
-    """Lines with as many entries each as fit."""
+    """Lines that hold all entries, each as many as fit."""
     lines: list[str] = []
     for entry in entries:
         if lines and len(lines[-1]) + 3 + len(entry) <= width:

@@ -1,4 +1,4 @@
-"""Progress of a batch on stderr: a bar on a terminal, a line a row elsewhere."""
+"""Progress of a batch on stderr: a bar on a terminal, a line per row elsewhere."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from cpplan.model.printable import printable
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
 )  # fmt: skip
-# A capacity further above the data than this factor is only named, to keep the data large.
+# A capacity above this multiple of the data is named in the legend only, to keep the data large.
 _FAR = 1.5
 _TICKS = 6
 
 
 def new_axes(ax: Any = None, *, count: int | None = None) -> Any:
-    """``ax`` if given, or else new axes: one, or an array of ``count`` above each other.
+    """``ax`` if given, else new axes: one, or an array of ``count`` above one another.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def draw_limits(
 ) -> float:
     """Draw labelled lines at peak, bound and capacity; returns the height that shows them.
 
-    A capacity far above the rest is only named.
+    A capacity far above the data is named in the legend only.
     """
     top = float(max(most, peak or 0, bound or 0, 1))
     if capacity is not None:

@@ -1,4 +1,4 @@
-"""Markdown table of results, with one row a model and one column a setting."""
+"""Markdown table of results, with one row per model and one column per setting."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def format_models(rows: Sequence[Mapping[str, Any]]) -> str:
         table.append(
             [model, *(_baseline(found, name) for name in baselines), *map(_planned, found)]
         )
-    # A bar would end the cell.
+    # An unescaped bar would end the cell.
     cells = [[printable(text).replace("|", "\\|") for text in line] for line in table]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["| " + " | ".join(_justify(line, widths)) + " |" for line in cells]

@@ -39,7 +39,7 @@ def plot_pareto(curve: pandas.DataFrame, ax: Any = None) -> Any:
     Raises
     ------
     InputError
-        If the frame is no such curve.
+        If ``curve`` lacks its columns or has no rows.
     MissingExtraError
         If matplotlib is not installed.
 
@@ -67,7 +67,7 @@ def plot_pareto(curve: pandas.DataFrame, ax: Any = None) -> Any:
     found = [plan for plan in plans if plan.peak is not None]
     points = sorted({(plan.peak, _extra(plan.cost, plan)) for plan in found})
     if points:
-        # Between two points, the cheaper one does not fit.
+        # Between two points, the plan of the larger peak does not fit yet.
         ax.step(*zip(*points, strict=True), where="post", color=BLUE, linewidth=1, zorder=1)
     for proved, label in ((True, "cheapest, proved"), (False, "cheapest found")):
         shown = [plan for plan in found if (plan.status == "optimal") == proved]

@@ -19,7 +19,7 @@ from cpplan.report.figure import (
 
 # Earliest start of the logarithmic axis, seconds.
 _FIRST = 1e-4
-# Peaks above this multiple of the last one, such as the first ones, would flatten all others.
+# Peaks above this multiple of the last one are cut off: they would flatten the rest of the curve.
 _HIGHEST = 1.5
 
 
@@ -29,7 +29,7 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
     Parameters
     ----------
     plan
-        A plan with its ``history``: a file keeps that only if saved with ``clock=True``.
+        A plan with its ``history``; a file holds it only if saved with ``clock=True``.
     ax
         Matplotlib axes to draw on; new ones if left out.
 
@@ -63,8 +63,8 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
     )
     if not peaks and not bounds:
         raise InputError(
-            "the plan's history names no peak and no bound: plans from a file have one only if "
-            "saved with clock=True, and with several pools there is none"
+            "the plan has no history of peaks and bounds: files hold it only if saved with "
+            "clock=True, and plans of several pools have none"
         )
     ax = new_axes(ax)
     end = max(plan.runtime or 0.0, *(seconds for seconds, _ in [*peaks, *bounds]))
@@ -90,7 +90,7 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
 
 
 def _best(events: Iterable[tuple[float, int | None]]) -> list[tuple[float, int]]:
-    """The times and values at which a value is smaller than all before."""
+    """Times and values of the events whose value is smaller than all earlier ones."""
     steps: list[tuple[float, int]] = []
     for seconds, value in events:
         if value is not None and (not steps or value < steps[-1][1]):

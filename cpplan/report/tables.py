@@ -59,7 +59,7 @@ def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
 def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
     """Table of eviction rules with their bytes moved, ratio to the bound, seconds and status.
 
-    The cycles of each come first if time was minimised.
+    If time was minimised, a column with the cycles comes first.
 
     Examples
     --------
@@ -144,7 +144,8 @@ def _ratio_table(name: str, rows: Iterable[tuple[Baseline, int | None]]) -> str:
 def format_spill_curve(points: Iterable[CurvePoint]) -> str:
     """Table of bytes moved against the capacity of the fast pool, beside Belady's rule.
 
-    The bound and Belady's figure are cycles, and the time comes first, if time was minimised.
+    If time was minimised, a column with the time comes first, and the bound and Belady's figure are
+    cycles.
 
     Examples
     --------
@@ -200,7 +201,7 @@ def format_buffers(plan: Plan, most: int | None = 20) -> str:
 
 
 def format_tradeoff(plans: Iterable[Plan]) -> str:
-    """Table of plans within falling limits: bytes, and extra cost over every op once."""
+    """Table of plans within falling limits: bytes, and extra cost over running every op once."""
     header = ("limit", "peak", "", "extra cost", "at least", "status")
     cells = []
     for plan in plans:

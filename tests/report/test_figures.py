@@ -91,7 +91,7 @@ def test_each_pool_has_axes_of_its_own():
     assert _boxes(plot_arena(plan, pool="slow")) == [[0, 0, 1, 4]]
     with pytest.raises(InputError, match="no pool 'l3': expected one of 'fast', 'slow'"):
         plot_arena(plan, pool="l3")
-    with pytest.raises(InputError, match="2 pools: expected one axes each"):
+    with pytest.raises(InputError, match="2 pools: give 2 axes"):
         plot_arena(plan, ax=first)
 
 

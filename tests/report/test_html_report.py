@@ -139,7 +139,7 @@ def test_nothing_at_all_is_a_report_too() -> None:
 
 def test_a_plan_of_another_model_is_refused() -> None:
     plan = cpplan.solve(chain())
-    with pytest.raises(InputError, match="runs op 'a', which 'forked' has not"):
+    with pytest.raises(InputError, match="runs op 'a', but model 'forked' has no such op"):
         plan_report(plan, forked())
 
 

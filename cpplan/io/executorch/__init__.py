@@ -112,7 +112,7 @@ def planning_pass(
     Parameters
     ----------
     time_limit
-        Seconds for the order of each method, and the same again for its layout.
+        Seconds for the order of each method, and as many again for its layout.
     order
         ``"search"`` to search the order, or ``"given"`` to keep it.
     in_place

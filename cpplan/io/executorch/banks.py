@@ -21,12 +21,12 @@ from cpplan.model.problem import Problem
 
 
 def pools_of(memory_map: TargetMemoryMap, padding: int = 0) -> dict[int, Pool]:
-    """Memory id -> pool of each bank, in order of preference; ``padding`` bytes hold no tensor.
+    """Memory id -> pool of each bank in order of preference, without ``padding`` bytes.
 
     Raises
     ------
     InputError
-        If it is not a memory map.
+        If ``memory_map`` is not a memory map.
     """
     if not isinstance(memory_map, TargetMemoryMap):
         raise InputError(
@@ -74,8 +74,8 @@ def rivals_of(
 ) -> list[Answer]:
     """Layouts of a problem's buffers by ExecuTorch's own planners.
 
-    Without a memory map, the layout of ``greedy``; with one, of ``banked_greedy``, if it finds
-    room.
+    Without a memory map it is the layout of ``greedy``. With one it is the layout of
+    ``banked_greedy``, or none if that finds no room.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Results that depend on constants alone: found in a module, and computed beforehand."""
+"""Results that depend on constants alone: found in a module, and computed in advance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fold(edge: EdgeProgramManager) -> EdgeProgramManager:
     """See :func:`cpplan.io.executorch.fold_constants`."""
     if not isinstance(edge, EdgeProgramManager):
         raise InputError(
-            f"expected the EdgeProgramManager that to_edge makes, not a {type(edge).__name__}"
+            f"expected an EdgeProgramManager, as to_edge returns, not a {type(edge).__name__}"
         )
     programs = {
         # The pass changes the program that it is given.

@@ -1,8 +1,8 @@
 """A graph module before memory planning, as a cpplan graph: for its order and for sharing.
 
-The module has the form that memory planning receives: results are written to arguments (``out=``)
-that separate nodes reserve. These nodes, and nodes that pick a part of a result or change its
-shape, compute no bytes: they move along with the node that they belong to.
+The module has the form that memory planning receives: kernels write results to arguments
+(``out=``), which separate nodes reserve. These nodes, and nodes that pick a part of a result or
+change its shape, compute no bytes: they move together with the node whose result they name.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _reads(node: Node) -> Iterator[TensorSpec]:
 
 
 def _needs(node: Node) -> Iterator[str]:
-    """Names of the ops whose results a node uses: whole, in part, in another shape, or as sizes."""
+    """Yield the ops whose results a node uses: whole, in part, in another shape, or as sizes."""
     for given in node.all_input_nodes:
         if _computes(given):
             yield given.name

@@ -51,7 +51,7 @@ class Algorithm:
         if memory_map is not None:
             pools_of(memory_map)
             if capacities:
-                raise InputError("capacities and memory_map: expected only one of them")
+                raise InputError("capacities and memory_map exclude each other: give only one")
         self.time_limit, self.capacities, self.options = time_limit, capacities, options
         self.memory_map = memory_map
         self.executorch_verifier = executorch_verifier
@@ -78,12 +78,12 @@ class Algorithm:
         for bank in banks.values():
             if bank.alignment > 1 and bank.alignment % alignment:
                 raise InputError(
-                    f"memory_map: the alignment {bank.alignment} of {bank.name} is no multiple of "
-                    f"the alignment {alignment} of the tensors"
+                    f"memory_map: the alignment {bank.alignment} of {bank.name} must be a multiple "
+                    f"of the tensors' alignment {alignment}"
                 )
         if banks and any(spec.device != DeviceType.CPU for spec in specs):
             raise InputError(
-                "memory_map: it describes the CPU's memories, but a tensor has another"
+                "memory_map describes memories of the CPU, but a tensor lies on another device"
             )
         layout = layout_of(
             storages,
@@ -110,7 +110,7 @@ class Algorithm:
             if row < len(layout.storages):
                 for spec, within in layout.storages[row].within.items():
                     spec.mem_id, spec.mem_offset = memory, offset + within
-                    # Separates buffers that must not share bytes; here all may.
+                    # ``mem_obj_id`` would forbid sharing of bytes; here all buffers may share.
                     spec.mem_obj_id = None
             else:
                 region, _ = layout.parts[row - len(layout.storages)]
@@ -151,8 +151,8 @@ def _report_constants(module: GraphModule) -> None:
     specs = {spec for node in constant_results(module) for spec in get_node_tensor_specs(node)}
     if specs:
         logger.warning(
-            "%d results (%s) depend on constants alone, yet lie in the arena: fold_constants "
-            "computes them before",
+            "%d results (%s) depend on constants alone, but take bytes of the arena: call "
+            "fold_constants first, which computes them in advance",
             len(specs),
             format_bytes(sum(int(spec.allocated_memory) for spec in specs)),
         )
@@ -182,7 +182,7 @@ def _reserved(
     for memory, size in enumerate(sizes):
         if size > max([part for (_, m), part in parts.items() if m == memory], default=0):
             raise InputError(
-                f"input_mem_buffer_sizes reserves {size} B of memory {memory}, but the submodules "
-                "of control flow that are known (cond, while, map, scan) need less"
+                f"input_mem_buffer_sizes reserves {size} B of memory {memory}, but less is needed "
+                "by the known submodules of control flow (cond, while, map, scan)"
             )
     return regions, parts

@@ -22,7 +22,7 @@ from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.verification.verifier import check_offsets
 
-# Name of the answer: a program does not tell its planner.
+# Name of the answer: a program does not name its planner.
 PLANNER = "executorch"
 # Bytes at the end of a memory that hold no tensor, in modules with the XNNPACK delegate.
 XNNPACK_PADDING = 64
@@ -114,8 +114,8 @@ def read_module(
     sizes = module.meta.get("non_const_buffer_sizes")
     if sizes is None:
         raise InputError(
-            f"{name}: its memory is not planned: expected the graph module of a program that "
-            "to_executorch made"
+            f"{name}: its memory is not planned: expected a graph module of a program made by "
+            "to_executorch"
         )
     storages = find_storages(planned_specs(module), name_specs(module))
     banks = {}
@@ -143,7 +143,7 @@ def read_places(
     banks: Mapping[int, Pool] | None = None,
     free: Collection[Storage] = (),
 ) -> tuple[Layout, Answer]:
-    """The problem of storages and regions that have places, with these places as an answer."""
+    """The problem of storages and regions that are placed, with their places as an answer."""
     extents = {
         (number, memory): extent
         for number, region in enumerate(regions)
@@ -232,7 +232,7 @@ def check_places(
 
 
 def parse_capacities(capacities: Mapping[int, int | str], padding: int) -> dict[int, int]:
-    """Bytes that each memory has for tensors, its capacity less the padding.
+    """Memory id -> bytes for tensors: its capacity minus the padding.
 
     Raises
     ------

@@ -21,7 +21,7 @@ def module_of(program: ExecutorchProgramManager, method: str) -> GraphModule:
     """
     if not isinstance(program, ExecutorchProgramManager):
         raise InputError(
-            f"expected the ExecutorchProgramManager that to_executorch makes, not a "
+            f"expected an ExecutorchProgramManager, as to_executorch returns, not a "
             f"{type(program).__name__}"
         )
     if method not in program.methods:

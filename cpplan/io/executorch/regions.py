@@ -2,8 +2,8 @@
 
 ExecuTorch plans each such submodule first, from byte 0 of each memory on. Here all bytes of a
 control-flow node's submodules are one more buffer of the node's module: a region, live from the
-node on as long as the node's results, since the results of a ``cond`` are not copied out of the
-branch that computed them. When a region is placed, its tensors move with it.
+node on, for as long as the node's results, since the results of a ``cond`` are not copied out of
+the branch that computed them. When a region is placed, its tensors move with it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Storage:
 
 
 def find_storages(specs: Iterable[TensorSpec], names: Mapping[TensorSpec, str]) -> list[Storage]:
-    """The buffers that specs lie in, in the order of their roots.
+    """The buffers in which specs lie, in the order of their roots.
 
     Raises
     ------
@@ -71,17 +71,18 @@ def find_storages(specs: Iterable[TensorSpec], names: Mapping[TensorSpec, str]) 
             offset += int(root.storage_base_offset)
             root = root.storage_base
             if root in seen:
-                raise InputError(f"tensor {names[spec]!r}: its storage_base leads back to itself")
+                raise InputError(
+                    f"tensor {names[spec]!r}: its storage_base lies within the tensor itself"
+                )
             seen.add(root)
         if root not in storages:
             raise InputError(
-                f"tensor {names[spec]!r}: its storage_base is not planned: expected one of the "
-                "tensors that the algorithm is given"
+                f"tensor {names[spec]!r}: its storage_base is not among the tensors to be planned"
             )
         if not 0 <= offset <= root.allocated_memory - spec.allocated_memory:
             raise InputError(
-                f"tensor {names[spec]!r}: its {spec.allocated_memory} B at byte {offset} leave the "
-                f"{root.allocated_memory} B of its base {names[root]!r}"
+                f"tensor {names[spec]!r}: its {spec.allocated_memory} B at byte {offset} exceed "
+                f"the {root.allocated_memory} B of its base {names[root]!r}"
             )
         storages[root].within[spec] = offset
     return list(storages.values())
@@ -99,8 +100,8 @@ def align(specs: Iterable[TensorSpec], alignment: int) -> None:
         spec.realign(alignment)
         if spec.storage_base is not None and spec.storage_base_offset % alignment:
             raise InputError(
-                f"storage_base_offset {spec.storage_base_offset} is no multiple of the alignment "
-                f"{alignment}"
+                f"storage_base_offset {spec.storage_base_offset} must be a multiple of the "
+                f"alignment {alignment}"
             )
 
 

@@ -33,21 +33,21 @@ _RATIO = "ratio_"
 def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
     """The report of a batch as self-contained HTML, which makes no network request.
 
-    Settings with their means, a performance profile, wins between settings, and every row, with the
-    reason if there is no plan.
+    It shows the settings with their means, a performance profile, wins between settings, and every
+    row, with the reason if it has no plan.
 
     Parameters
     ----------
     frame
-        One row a model and setting, as :func:`cpplan.batch` makes it; at least ``model``,
-        ``setting`` and ``bytes``.
+        Table with one row per model and setting, as :func:`cpplan.batch` returns it; it needs the
+        columns ``model``, ``setting`` and ``bytes``.
     title
         Title of the page, e.g. the file's name.
 
     Raises
     ------
     InputError
-        If the table has no rows, or no column of one of those names.
+        If the table has no rows, or lacks one of these columns.
 
     Examples
     --------

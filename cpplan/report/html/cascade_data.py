@@ -1,8 +1,8 @@
-"""Cascades of a plan in pieces: which ops run in pieces between one another, when, and what stays.
+"""Cascades of a plan in pieces: interleaved ops, the times of their pieces, and their bands.
 
-A cascade is a group of ops in pieces whose runs lie between one another in time. Each op has a
-lane: along it the steps, across it the parts of what the op writes, from the first (0) to the last
-(``SCALE``). Of tiles, those of one band of rows lie one after another.
+A cascade is a group of ops whose pieces run interleaved in time. Each op has a lane: along it are
+the steps, across it the parts of the op's output, from the first (0) to the last (``SCALE``). The
+tiles of one band of rows lie one after another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Lane:
 
     @property
     def most_kept(self) -> int:
-        """Most bytes that the op has written and someone still needs."""
+        """Most bytes written by the op that are needed later, at any one time."""
         changes: dict[int, int] = {}
         for (first, last, *_), nbytes in zip(self.bands, self.nbytes, strict=True):
             changes[first] = changes.get(first, 0) + nbytes
@@ -52,7 +52,7 @@ def cascades(plan: Plan, graph: Graph, pieces: PieceGraph) -> list[list[dict[str
     Parameters
     ----------
     plan
-        Its order is one of the ops of the graph of pieces.
+        The plan, whose order names ops of the graph of pieces.
     graph
         The graph that was planned.
     pieces
@@ -60,7 +60,7 @@ def cascades(plan: Plan, graph: Graph, pieces: PieceGraph) -> list[list[dict[str
     """
     cut = {piece.op: piece for piece in pieces.cuts}
     lanes: dict[str, _Lane] = {}
-    # Band -> lane, and the number of the last copy of it that was written.
+    # Band -> its lane, and the number of its last copy in the lane.
     written: dict[str, tuple[_Lane, int]] = {}
     seen: set[str] = set()
     shares = {name: _share(graph, *pieces.part[name]) for name in pieces.part}
@@ -101,7 +101,7 @@ def _share(graph: Graph, tensor: str, box: Box) -> tuple[int, int]:
 
 
 def _groups(lanes: Mapping[str, _Lane]) -> Iterator[list[_Lane]]:
-    """Lanes whose runs lie between one another."""
+    """Yield groups of lanes whose runs are interleaved."""
     group: list[_Lane] = []
     end = -1
     for lane in sorted(lanes.values(), key=lambda lane: lane.runs[0]):
@@ -117,7 +117,7 @@ def _groups(lanes: Mapping[str, _Lane]) -> Iterator[list[_Lane]]:
 def _as_data(
     lane: _Lane, axes: tuple[str, ...], graph: Graph, pieces: PieceGraph
 ) -> dict[str, Any]:
-    """A lane as the page has it."""
+    """A lane as data for the page."""
     op = lane.op
     intervals = list(pieces.pieces[op.name])
     return {

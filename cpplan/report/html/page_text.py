@@ -1,7 +1,7 @@
-"""One HTML file built from a body, styles, scripts and data, which can send no request.
+"""One HTML file from a body, styles, scripts and data, which cannot send requests.
 
-Names in the data may be hostile text. They are in the file once, as JSON without characters that
-mean anything to HTML, and scripts show them only as text. A content security policy allows the
+Names in the data may be hostile text. They occur in the file once, as JSON without characters that
+are special in HTML, and scripts show them only as text. A content security policy allows the
 styles and scripts in the file, by their hashes, and nothing else.
 """
 

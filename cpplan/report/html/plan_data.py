@@ -26,9 +26,9 @@ _COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> dict[str, Any]:
     """All data that the report shows, ready for JSON.
 
-    ``plan`` and ``columns`` together are the plan as :func:`cpplan.io.plan_json.plan_to_dict` has
-    it, clock readings included: the page makes that file again. (A browser's numbers are exact
-    below 2**53.)
+    ``plan`` and ``columns`` together equal the result of
+    :func:`cpplan.io.plan_json.plan_to_dict` with clock readings: the page can write that file
+    again. (A browser's numbers are exact below 2**53.)
 
     Raises
     ------
@@ -84,10 +84,12 @@ def check_model(plan: Plan, graph: Graph) -> None:
     ops = {op.name for op in graph.ops}
     stray = next((name for name in plan.order if name not in ops), None)
     if stray is not None:
-        raise InputError(f"plan {plan.name!r} runs op {stray!r}, which {graph.name!r} has not")
+        raise InputError(
+            f"plan {plan.name!r} runs op {stray!r}, but model {graph.name!r} has no such op"
+        )
     missing = next(iter(sorted(ops.difference(plan.order))), None)
     if missing is not None:
-        raise InputError(f"plan {plan.name!r} does not run op {missing!r} of {graph.name!r}")
+        raise InputError(f"plan {plan.name!r} does not run op {missing!r} of model {graph.name!r}")
 
 
 def _spans(plan: Plan) -> dict[str, list[int]] | None:
@@ -135,7 +137,7 @@ def _roles(plan: Plan, graph: Graph | None) -> dict[str, list[int]]:
 
 
 def _originals(plan: Plan, graph: Graph | None) -> list[str]:
-    """Name of the tensor that each buffer is a copy of, its own name if it is the first."""
+    """For each buffer, the name of the tensor that it copies; the first copy has that name."""
     if len(plan.order) == len(set(plan.order)):
         return list(plan.buffers)
     if graph is not None:
@@ -148,10 +150,10 @@ def _originals(plan: Plan, graph: Graph | None) -> list[str]:
 
 
 def _starts(plan: Plan, graph: Graph | None) -> list[int] | None:
-    """First step of every op in the order, and the end; ``None`` if not known.
+    """First step of every op in the order, and the last step; ``None`` if they are not known.
 
-    An op with bodies takes several steps. Without the model, a plan has no such ops if it keeps an
-    output to the end and has one step an op.
+    An op with bodies takes several steps. Without the model, the steps are known only if the plan
+    keeps an output to the end and has as many steps as ops.
     """
     if graph is not None and plan.order:
         return list(to_anf(graph, plan.order).starts)
@@ -163,7 +165,7 @@ def _starts(plan: Plan, graph: Graph | None) -> list[int] | None:
 def _given_order(
     plan: Plan, problem: Problem | None, source: Graph | Program | Problem | None
 ) -> dict[str, Any] | None:
-    """Live bytes in the model's own order, and the place there of every op of the plan."""
+    """Live bytes in the model's own order, and the place of each op of the plan there."""
     if problem is None or not isinstance(source, (Graph, Program)) or not plan.order:
         return None
     times, live = problem.live_profile()
@@ -177,7 +179,7 @@ def _given_order(
 
 
 def _rules(plan: Plan, source: Graph | Program | Problem) -> list[list[Any]]:
-    """The most that each rule of the plan may cost, by bounds without a search."""
+    """Most bytes that each rule of the plan may cost, by bounds computed without a search."""
     from cpplan.explanation.explaining import explain
 
     found = explain(plan, source).relaxations
@@ -185,7 +187,7 @@ def _rules(plan: Plan, source: Graph | Program | Problem) -> list[list[Any]]:
 
 
 def _symbols(plan: Plan) -> dict[str, Any] | None:
-    """Sizes that depend on variables, as text; the plan's columns have them at the bounds."""
+    """Sizes that depend on variables, as text; the columns hold them at the upper bounds."""
     layout = plan.symbols
     if layout is None:
         return None

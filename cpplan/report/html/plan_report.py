@@ -67,19 +67,19 @@ def plan_report(
 ) -> str:
     """The report of a plan as self-contained HTML, which makes no network request.
 
-    A map of the arena over the steps, the live bytes, the tensors live at any step, the buffers
-    that rest on one another, the cascades of ops in pieces, the order before and after, and the
-    history of the search.
+    It shows a map of the arena over the steps, the live bytes, the tensors live at each step,
+    chains of buffers that rest on one another, cascades of ops in pieces, the order before and
+    after planning, and the history of the search.
 
     Parameters
     ----------
     plan
-        A plan with or without offsets; without, the report gives the reason.
+        A plan with or without offsets. Without offsets, the report gives the reason.
     source
-        The model planned. With it the report compares the model's own order, and knows workspaces
-        and constants.
+        The model planned. With it, the report also shows the model's own order, and marks
+        workspaces and constants.
     notes
-        Further facts about the plan, each under a name of its own.
+        Further facts about the plan: name -> text.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def plan_report(
 def _with_moves_as_ops(
     plan: Plan, source: Graph | Program | Problem, notes: dict[str, str]
 ) -> tuple[Plan, Graph]:
-    """The plan for the model whose moves are ops, with their bytes among the notes."""
+    """The plan and the graph with moves as ops; adds the bytes moved to the notes."""
     from cpplan.model.byte_sizes import format_bytes
     from cpplan.model.errors import InputError
     from cpplan.model.graph import Graph
@@ -120,7 +120,7 @@ def _with_moves_as_ops(
 
     graph = source.graph if isinstance(source, Program) else source
     if not isinstance(graph, Graph):
-        raise InputError("a report of a plan with moves needs the graph that was planned")
+        raise InputError("the plan has moves, so its report needs the graph that was planned")
     notes["moved"] = (
         f"{format_bytes(plan.moved_bytes)} between {plan.pools[0].name} and {plan.pools[1].name}"
     )

@@ -237,7 +237,7 @@ def test_only_edge_programs_are_folded():
     from cpplan.io.executorch import fold_constants
     from cpplan.model.errors import InputError
 
-    with pytest.raises(InputError, match="expected the EdgeProgramManager"):
+    with pytest.raises(InputError, match="expected an EdgeProgramManager"):
         fold_constants(torch.export.export(Chain(), (torch.randn(4),)))
 
 
