@@ -78,9 +78,9 @@ def _client_of(scheduler: str | None) -> Iterator[Any]:
     try:
         yield client
     except distributed.KilledWorker as error:
-        raise InputError(f"{where}: its workers keep ending: {error}") from error
+        raise InputError(f"{where}: its workers end again and again: {error}") from error
     except TimeoutError as error:
-        raise InputError(f"{where}: no worker has come") from error
+        raise InputError(f"{where}: no worker has joined the cluster") from error
     except CancelledError as error:
         raise InputError(f"{where}: the connection was lost") from error
     finally:
@@ -115,8 +115,8 @@ def _greet(scheduler: str) -> None:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, shake()).result()
     except (TimeoutError, asyncio.TimeoutError) as error:
-        raise OSError(f"it says nothing within {seconds:g} s") from error
+        raise OSError(f"no answer within {seconds:g} s") from error
     except (OSError, ValueError):
         raise
     except Exception as error:  # another server's answer, read as a greeting, can raise anything
-        raise OSError(f"what answers is no scheduler: {type(error).__name__}") from error
+        raise OSError(f"the answer is not from a Dask scheduler: {type(error).__name__}") from error

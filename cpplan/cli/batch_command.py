@@ -25,7 +25,7 @@ _INTERRUPTED = 130
     "--output",
     required=True,
     metavar="FILE.parquet",
-    help="The table; a later run keeps its unchanged rows.",
+    help="Table to write; a later run keeps its unchanged rows.",
 )
 @click.option(
     "--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this heuristic."
@@ -34,19 +34,19 @@ _INTERRUPTED = 130
     "--processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Tasks at once; their threads are never more than the cores.",
+    help="Number of tasks at once. Their threads must not exceed the cores.",
 )
 @click.option(
     "--task-seconds",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="End a task that takes longer, reading and checking included.",
+    help="Most seconds of a task, reading and checking included; then it is ended.",
 )
 @click.option(
     "--task-memory",
     metavar="BYTES",
     callback=parse_limit,
-    help="End a task that needs more (4GiB).",
+    help="Most memory of a task, e.g. 4GiB; then it is ended.",
 )
 @click.option(
     "--backend",
@@ -55,15 +55,15 @@ _INTERRUPTED = 130
     show_default=True,
     help="Where tasks run.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster.")
-@click.option("--retry", is_flag=True, help="Do again what failed before.")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of the Dask scheduler.")
+@click.option("--retry", is_flag=True, help="Run tasks that failed before again.")
 @with_options(
     request_options(
         time_limit={"help": "Seconds for each model; the best plan so far is then kept."},
         workers={"help": "Threads of each task; one by default."},
     )
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def batch(
     manifest: str, output: str, baselines: tuple[str, ...], backend: Any, scheduler: str | None,
     retry: bool, quiet: bool, processes: int | None, task_seconds: float | None,

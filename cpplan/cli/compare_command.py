@@ -31,7 +31,11 @@ from cpplan.model.errors import InputError
 @with_options(WORKSPACES)
 @with_options(PLANNING)
 @click.option(
-    "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="NAME",
+    help="Compare with this baseline only.",
 )
 @click.option(
     "--answers",
@@ -65,7 +69,7 @@ from cpplan.model.errors import InputError
         },
     )
 )
-@click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,

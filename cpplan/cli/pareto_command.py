@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         objective={"help": "With --spill: time, for the least time instead of the fewest bytes."},
     )
 )
-@click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,

@@ -42,12 +42,14 @@ from cpplan.solving.request import OPTIONS, Request
         }
     )
 )
-@click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
+@click.option(
+    "--json", "json_path", metavar="FILE|-", help="Write the plan with its timings as JSON."
+)
 @with_options(export_options())
 @click.option(
-    "--explain", is_flag=True, help="Why the plan is not smaller, and what each rule may cost."
+    "--explain", is_flag=True, help="Say why the plan is not smaller, and what each rule may cost."
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,

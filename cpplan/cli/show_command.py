@@ -12,7 +12,7 @@ from cpplan.model.errors import InputError
 
 @click.command()
 @click.argument("plan_file", metavar="PLAN", type=click.Path())
-@click.option("--all", "everything", is_flag=True, help="All buffers, not only the largest.")
+@click.option("--all", "everything", is_flag=True, help="List all buffers, not only the largest.")
 @click.option(
     "--dim",
     "dims",
@@ -21,12 +21,14 @@ from cpplan.model.errors import InputError
     help="Show the plan at this value; with --model, bind or bound a dimension of that.",
 )
 @click.option(
-    "--explain", is_flag=True, help="Why the plan is not smaller: what fills its fullest step."
+    "--explain",
+    is_flag=True,
+    help="Say why the plan is not smaller: list the tensors of its fullest step.",
 )
 @click.option(
     "--model",
     metavar="MODEL",
-    help="With --explain: what was planned, to tell what each rule costs.",
+    help="With --explain: the model that was planned, which shows what each rule costs.",
 )
 @with_options(
     request_options(
@@ -37,9 +39,7 @@ from cpplan.model.errors import InputError
         },
     )
 )
-@click.option(
-    "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."
-)
+@click.option("--report", "report_path", metavar="FILE", help="Write the plan as an HTML page.")
 def show(
     plan_file: str,
     everything: bool,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="N=8[,H=224]",
-    help="A size to plan for: values of all dimensions. Once for each.",
+    help="A size to plan for: values of all dimensions. May be repeated.",
 )
 @with_options(BOUNDARY)
 @with_options(
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     type=click.Choice(["largest", "ratio"]),
     default="largest",
     show_default=True,
-    help="First the largest arena, or the worst ratio of an arena to its size planned alone.",
+    help="Minimise first the largest arena, or the worst ratio to the arena of one size alone.",
 )
 @click.option(
     "--capacity",
     "capacities",
     multiple=True,
     metavar="BYTES|any",
-    help="Most bytes of the arena: for every size, or once for each --at, in their order.",
+    help="Limit on the arena: given once for all sizes, or once for each --at, in their order.",
 )
 @with_options(
     request_options(
@@ -74,10 +74,14 @@ if TYPE_CHECKING:
         time_limit={"help": "Seconds for everything; the best layout so far is then returned."},
     )
 )
-@click.option("--json", "json_path", metavar="FILE|-", help="The plan with its runtime as JSON.")
-@click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
-@click.option("--csv", "csv_path", metavar="FILE", help="The table of sizes as CSV.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--json", "json_path", metavar="FILE|-", help="Write the plan with its runtime as JSON."
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the plan as JSON, equal for equal runs."
+)
+@click.option("--csv", "csv_path", metavar="FILE", help="Write the table of sizes as CSV.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def sizes(
     model: str, dims: tuple[str, ...], points: tuple[str, ...], capacities: tuple[str, ...],
     json_path: str | None, output: str | None, csv_path: str | None, quiet: bool, **options: Any,

@@ -35,10 +35,12 @@ _WRITING, _SHORTEST = 0.5, 1e-3
     help="Keep tensors that differ in this in separate storages.",
 )
 @click.option(
-    "--algorithm", metavar="NAME", help="This baseline alone (storage_tokens, shared_objects, …)."
+    "--algorithm",
+    metavar="NAME",
+    help="Use this baseline only (storage_tokens, shared_objects, …).",
 )
 @with_options(request_options("time_limit", time_limit={"help": "Seconds for everything."}))
-@click.option("--json", "json_path", metavar="FILE|-", help="The assignment as JSON.")
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the assignment as JSON.")
 def storages(
     model: str, dims: tuple[str, ...], json_path: str | None,
     time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str,

@@ -15,7 +15,7 @@ from cpplan.cli.printing import naming, print_out
     type=click.Choice(["bytes", "cost", "seconds"]),
     default="bytes",
     show_default=True,
-    help="Quantity to compare; less is better.",
+    help="Quantity to compare; smaller is better.",
 )
 @click.option(
     "--factor",
@@ -24,12 +24,14 @@ from cpplan.cli.printing import naming, print_out
     type=click.FloatRange(min=1),
     help="Factor at which to read the performance profile.",
 )
-@click.option("--models", is_flag=True, help="Instead, the bytes of each model (Markdown).")
-@click.option("--json", "json_path", metavar="FILE|-", help="The summary as JSON.")
+@click.option(
+    "--models", is_flag=True, help="Print the bytes of each model as a Markdown table instead."
+)
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON.")
 @click.option(
     "--report",
     metavar="FILE",
-    help="Rows, and a summary of their bytes, as a page to look at (HTML).",
+    help="Write rows and a summary of their bytes as an HTML page.",
 )
 def summary(
     results: str,

@@ -43,8 +43,17 @@ _SAID = {
 @with_options(READING)
 @with_options(KINDS)
 @with_options(WORKSPACES)
-@click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
-@click.option("--execute", "run", is_flag=True, help="Also run an ONNX, TFLite or torch model.")
+@click.option(
+    "--simulate/--no-simulate",
+    default=True,
+    help="Also run the plan with byte patterns in an arena.",
+)
+@click.option(
+    "--execute",
+    "run",
+    is_flag=True,
+    help="Also run the kernels of an ONNX, TFLite or torch model in an arena.",
+)
 def verify(
     model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
     workspaces: tuple[str, ...], kernels: str | None, simulate: bool, run: bool,

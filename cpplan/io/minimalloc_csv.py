@@ -385,7 +385,7 @@ def _columns(header: list[str], path: str | PathLike[str]) -> list[str]:
         if title not in _COLUMN:
             raise InputError(f"{path}: unknown column {title!r}: expected {', '.join(_COLUMN)}")
         if _COLUMN[title] in columns:
-            raise InputError(f"{path}: column {title!r} says again what an earlier column says")
+            raise InputError(f"{path}: column {title!r} repeats an earlier column")
         columns.append(_COLUMN[title])
     missing = next((column for column in _REQUIRED if column not in columns), None)
     if missing is not None:

@@ -128,7 +128,9 @@ def from_networkx(digraph: networkx.DiGraph, name: str | None = None) -> Graph:
     (('conv',), 'output')
     """
     if not digraph.is_directed():
-        raise InputError("expected a directed graph: its edges say who reads whose result")
+        raise InputError(
+            "expected a directed graph, with an edge from each op to the ops that read its results"
+        )
     title = name if name is not None else str(digraph.graph.get("name", "graph"))
     form = _form(digraph)
     tensors, ops = form(digraph)

@@ -123,7 +123,9 @@ def _written_out(
 
     body = bodies_of(node)[fold.branch]
     if len(body.output) != len(node.output):
-        raise InputError(f"op {node.name!r}: a branch of an If gives what the If does")
+        raise InputError(
+            f"op {node.name!r}: each branch of an If must have as many outputs as the If"
+        )
     results = [value.name for value in body.output]
     made = {name for inner in body.node for name in inner.output if name}
     direct: dict[str, str] = {

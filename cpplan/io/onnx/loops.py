@@ -51,9 +51,11 @@ def settle_loop(
     label = node.name or node.op_type
     bodies = bodies_of(node)
     if len(bodies) != 1 or len(node.input) < 2 or len(bodies[0].input) != len(node.input):
-        raise InputError(f"op {label!r}: a Loop has one body, with a parameter for every input")
+        raise InputError(
+            f"op {label!r}: a Loop must have one body, with a parameter for each input"
+        )
     if not bodies[0].output:
-        raise InputError(f"op {label!r}: the body of a Loop gives a condition")
+        raise InputError(f"op {label!r}: the body of a Loop must return a condition")
     body, carried = bodies[0], len(node.input) - 2
     before = len(settled)
     for name, inside in zip(node.input[2:], body.input[2:], strict=True):

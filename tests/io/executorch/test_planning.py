@@ -246,9 +246,9 @@ def test_storage_bases_that_contradict_themselves_are_refused(fan_program):
 
     for change, message in (
         (loop, "lies within the tensor itself"),
-        (leave, "leave the"),
-        (stray, "is not planned"),
-        (off, "no multiple of the alignment"),
+        (leave, "exceed the"),
+        (stray, "is not among the tensors to be planned"),
+        (off, "must be a multiple of the alignment"),
     ):
         with pytest.raises(InputError, match=message):
             finish(edge, planner(change))
