@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.aliasing.alias_candidates import has_candidates
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
@@ -161,7 +162,7 @@ def _pack_fast(
 ) -> _Packed:
     """Offsets in the fast pool; the search ends once its capacity holds them."""
     target = part.pools[0].capacity
-    if share:
+    if share and has_candidates(program.graph, residency, {"in place"}):
         search = SharingSearch(
             program, part, residency, kinds={"in place"}, target=target, seed=budget.seed
         )
@@ -209,7 +210,7 @@ def _adopt(
 ) -> _Packed:
     """Packing with given offsets in the fast pool, and the aliases that make them valid."""
     target = part.pools[0].capacity
-    if share:
+    if share and has_candidates(program.graph, residency, {"in place"}):
         search = SharingSearch(program, part, residency, kinds={"in place"}, target=target)
         search.adopt(offsets, NAME)
         best = search.best
