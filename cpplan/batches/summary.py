@@ -269,7 +269,7 @@ def _ratios(rows: Iterable[Mapping[str, Any]], name: str) -> Floats:
 
 
 def _duel(one: str, other: str, ours: Floats, theirs: Floats) -> Duel:
-    """Wins, ties and losses at pairs of values where at least one is finite."""
+    """Wins, ties and losses at pairs of values that are not both infinite."""
     met = int((np.minimum(ours, theirs) < math.inf).sum())
     wins, losses = int((ours < theirs).sum()), int((ours > theirs).sum())
     return Duel(one, other, wins, met - wins - losses, losses)

@@ -24,6 +24,8 @@ MOST_CALLERS = 64
 MOST_SHARED = 3
 # Most steps of a problem in which a number is kept for each step.
 MOST_STEPS = 1 << 28
+# Most positions in the tables that say what each position of an axis is made of.
+MOST_POSITIONS = 1 << 20
 # Most rows, cells and settings of a table of results, and most pairs of a model and a setting: each
 # may be missing.
 MOST_ROWS = 250_000

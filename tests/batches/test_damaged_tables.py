@@ -107,7 +107,7 @@ def test_missing_counts_of_a_data_frame_are_read(tmp_path: Path) -> None:
 
 
 def of_rows(path: Path, rows: int, **columns: object) -> Path:
-    """A table of results with a given number of rows, one value a column."""
+    """A table of results whose columns hold one value each, or an array."""
     cells = {"model": "one", "setting": "given", "bytes": 1} | columns
     held = {
         name: cell if isinstance(cell, pyarrow.Array) else pyarrow.repeat(cell, rows)

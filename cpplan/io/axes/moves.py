@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from cpplan.io.axes.operation import NoAxes, Operation, same, shape_of
 from cpplan.model.axes import Axis, Window
 from cpplan.model.tensor import Tensor
+from cpplan.runtime import limits
 
 
 def concat_axes(operation: Operation, axis: int) -> Iterator[Axis]:
@@ -36,6 +37,8 @@ def split_axes(operation: Operation, axis: int, source: Tensor) -> Iterator[Axis
     for along, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
         if along != axis:
             yield same(name, extent, [(source, along), *((part, along) for part in parts)])
+            continue
+        if extent * len(parts) > limits.MOST_POSITIONS:
             continue
         windows, start = [Window(source.name, axis)], 0
         for part in parts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cpplan.io.axes.operation import NoAxes, Operation, same, shape_of
 from cpplan.model.axes import Axis, Window
 from cpplan.model.tensor import Tensor
+from cpplan.runtime import limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ def transposed_axes(
     for axis, slide in enumerate(slides, first):
         if slide.dilation != 1 or slide.taps < slide.stride:
             continue  # some positions are made of nothing
+        if shape[axis] > limits.MOST_POSITIONS:
+            continue
         table = []
         for position in range(shape[axis]):
             last = (position + slide.before) // slide.stride

@@ -11,6 +11,7 @@ import pytest
 from support.cases import seeds
 
 pytest.importorskip("onnx")
+import onnx
 from support.onnx_nodes import KINDS, Draw, Drawn
 
 from cpplan.io.axes import Operation, register_axes, same
@@ -196,3 +197,19 @@ def test_a_registered_rule_gives_the_axes_of_a_kind() -> None:
 def test_a_wrong_registration_is_named(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         register_axes(*given)
+
+
+@pytest.mark.parametrize("kind", ["Split", "ConvTranspose"])
+def test_axis_of_too_many_positions_for_a_table_is_left_out(kind: str) -> None:
+    made, wide = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    if kind == "Split":
+        node, shape = made(kind, ["x"], ["y", "z"], axis=0), [1 << 40, 2]
+    else:
+        node, shape = made(kind, ["x", "w"], ["y"], kernel_shape=[1 << 40, 1]), [1, 1, 4, 4]
+    image = wide("x", onnx.TensorProto.FLOAT, shape)
+    outputs = [wide(name, onnx.TensorProto.FLOAT, None) for name in node.output]
+    weights = onnx.numpy_helper.from_array(np.ones((1, 1, 1, 1), np.float32), "w")
+    graph = onnx.helper.make_graph([node], "g", [image], outputs, [weights])
+    opset = onnx.helper.make_opsetid("", 17)
+    [op] = read_onnx(onnx.helper.make_model(graph, opset_imports=[opset])).ops
+    assert all(axis.extent < 1 << 40 for axis in op.axes)
