@@ -55,19 +55,19 @@ class PiecesRun:
         for name, (tensor, part) in self._described.parts.items():
             self._values[name] = np.ascontiguousarray(self._values[tensor][slices(part)])
         for op in self.graph.ops:
-            if op.name in self._described.works and self._adds(op):
+            if op.name in self._described.pieces and self._adds(op):
                 self._values.update(self.compute(op, {}))
         return self._values
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         """Results of a piece, or of a whole op, on these bands; on the unsplit run's otherwise."""
         bands = {name: arrays[name] if name in arrays else self._values[name] for name in op.inputs}
-        if op.name not in self._described.works:
+        if op.name not in self._described.pieces:
             source = self._whole.op[op.name]
             inputs = {name: self._joined(name, bands) for name in source.inputs}
             results = self._run.compute(source, inputs)
             return self._cut(op, results, {})
-        source_name, axes, spans = self._described.works[op.name]
+        source_name, axes, spans = self._described.pieces[op.name]
         source = self._whole.op[source_name]
         work = piece_work(self._whole, source, axes, spans)
         parts = {
@@ -103,7 +103,7 @@ class PiecesRun:
 
     def _adds(self, op: Op) -> bool:
         """True if a piece adds to what pieces before it wrote."""
-        name, axes, _ = self._described.works[op.name]
+        name, axes, _ = self._described.pieces[op.name]
         return any(a.accumulates for a in self._whole.op[name].axes if a.name in axes)
 
     def _joined(self, name: str, bands: Mapping[str, Array]) -> Array:

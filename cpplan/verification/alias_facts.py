@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cpplan.verification.runs import Place, Retention
 
 
-class Said(NamedTuple):
+class AliasFact(NamedTuple):
     """Statement that bytes of a result may be those of ``source``, ``shift`` bytes further on."""
 
     result: Place
@@ -24,7 +24,7 @@ class Said(NamedTuple):
     shift: int
 
 
-def written_over(output: Place, source: Place) -> Said:
+def written_over(output: Place, source: Place) -> AliasFact:
     """Statement made by an in-place pair.
 
     Examples
@@ -34,10 +34,10 @@ def written_over(output: Place, source: Place) -> Said:
     >>> written_over(Place("y", y, 0, 4), Place("v", x, 4, 8)).shift
     4
     """
-    return Said(output, source.retention, source.begin - output.begin)
+    return AliasFact(output, source.retention, source.begin - output.begin)
 
 
-def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
+def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> AliasFact:
     """Statement made by a placement; ``joined`` is true if the whole, not the part, is the result.
 
     Examples
@@ -45,8 +45,8 @@ def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
     >>> from cpplan.verification.runs import Place, Retention
     >>> part = Place("p", Retention("p", 0, 4, 1), 0, 4)
     >>> whole = Place("w", Retention("w", 0, 8, 1), 0, 8)
-    >>> said = copied(part, whole, 4, joined=True)
-    >>> said.result.begin, said.result.end, said.source.name, said.shift
+    >>> fact = copied(part, whole, 4, joined=True)
+    >>> fact.result.begin, fact.result.end, fact.source.name, fact.shift
     (4, 8, 'p', -4)
     >>> copied(part, whole, 4, joined=False)[1:] == (whole.retention, 4)
     True
@@ -54,11 +54,11 @@ def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
     begin = whole.begin + offset
     if joined:
         end = begin + part.size
-        return Said(whole._replace(begin=begin, end=end), part.retention, part.begin - begin)
-    return Said(part, whole.retention, begin - part.begin)
+        return AliasFact(whole._replace(begin=begin, end=end), part.retention, part.begin - begin)
+    return AliasFact(part, whole.retention, begin - part.begin)
 
 
-def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Iterator[bool]:
+def agreed(facts: Sequence[AliasFact], written: Sequence[Place], *, once: bool) -> Iterator[bool]:
     """True for each statement that holds under all names of the bytes that the op writes.
 
     Parameters
@@ -71,18 +71,18 @@ def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Ite
     >>> from cpplan.verification.runs import Place, Retention
     >>> x, y = Retention("x", 0, 8, 1), Retention("y", 0, 8, 1)
     >>> whole, view = Place("y", y, 0, 8), Place("v", y, 0, 1)
-    >>> list(agreed([Said(whole, x, 0)], [whole], once=True))
+    >>> list(agreed([AliasFact(whole, x, 0)], [whole], once=True))
     [True]
-    >>> list(agreed([Said(whole, x, 0)], [whole, view], once=True))
+    >>> list(agreed([AliasFact(whole, x, 0)], [whole, view], once=True))
     [False]
-    >>> list(agreed([Said(whole, x, 0), Said(view, x, 0)], [whole, view], once=True))
+    >>> list(agreed([AliasFact(whole, x, 0), AliasFact(view, x, 0)], [whole, view], once=True))
     [True, True]
     """
     places: dict[Retention, list[Place]] = defaultdict(list)
-    others: dict[Retention, list[Said]] = defaultdict(list)
+    others: dict[Retention, list[AliasFact]] = defaultdict(list)
     for place in written:
         places[place.retention].append(place)
-    for one in sorted(said, key=lambda one: one.result[2:]):
+    for one in sorted(facts, key=lambda one: one.result[2:]):
         others[one.result.retention].append(one)
     # Most ops write one tensor of a storage, and copy parts that lie side by side.
     plain = {
@@ -91,12 +91,14 @@ def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Ite
         if len(places[retention]) == 1
         and not (once and any(_meet(a.result, b.result) for a, b in pairwise(found)))
     }
-    for one in said:
+    for one in facts:
         retention = one.result.retention
         yield retention in plain or _holds(one, places[retention], others[retention], once)
 
 
-def _holds(one: Said, places: Sequence[Place], others: Sequence[Said], once: bool) -> bool:
+def _holds(
+    one: AliasFact, places: Sequence[Place], others: Sequence[AliasFact], once: bool
+) -> bool:
     if once and any(_meet(other.result, one.result) and other[1:] != one[1:] for other in others):
         return False
     return all(

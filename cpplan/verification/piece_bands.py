@@ -66,17 +66,17 @@ class CutOp:
             raise VerificationError(f"{here}: two axes cut one axis of a tensor")
         return cls(places, op, tuple(axes), tuple(ends))
 
-    def works(self) -> Iterator[tuple[Span, ...]]:
+    def pieces(self) -> Iterator[tuple[Span, ...]]:
         """The spans of each piece, in the order of the pieces."""
         return product(*(list(pairwise(e)) for e in self.ends))
 
-    def part(self, graph: Graph, tensor: str, work: Sequence[Span]) -> Part | None:
+    def part(self, graph: Graph, tensor: str, piece: Sequence[Span]) -> Part | None:
         """The part of a tensor that a piece accesses; ``None`` if it accesses none."""
         shape = graph.tensor[tensor].shape
         if shape is None:
             return ()
         spans = [(0, extent) for extent in shape]
-        for axis, (first, last) in zip(self.axes, work, strict=True):
+        for axis, (first, last) in zip(self.axes, piece, strict=True):
             for window in axis.windows:
                 if window.tensor == tensor:
                     span = _accessed(window, first, last, shape[window.axis])
@@ -87,8 +87,8 @@ class CutOp:
                         return None
         return None if any(low >= high for low, high in spans) else tuple(spans)
 
-    def name(self, work: Sequence[Span]) -> str:
-        return f"{self.op.name}[{_spans(work)}]"
+    def name(self, piece: Sequence[Span]) -> str:
+        return f"{self.op.name}[{_spans(piece)}]"
 
     def alike(self, graph: Graph, one: str, other: str) -> list[int] | None:
         """Tensor axes of the cuts if every cut divides the two tensors alike; else ``None``."""

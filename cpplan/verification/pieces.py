@@ -54,7 +54,7 @@ class Described:
         Band, or partial sum of one -> its tensor in the model, and the part of that tensor.
     bands
         Tensor that is cut -> its bands, in the order of its shape, without partial sums.
-    works
+    pieces
         Piece -> its op, the names of the axes along which the op is cut, and the piece's spans on
         these axes.
     """
@@ -62,7 +62,7 @@ class Described:
     graph: Graph
     parts: Mapping[str, tuple[str, Part]]
     bands: Mapping[str, tuple[str, ...]]
-    works: Mapping[str, tuple[str, tuple[str, ...], tuple[Span, ...]]]
+    pieces: Mapping[str, tuple[str, tuple[str, ...], tuple[Span, ...]]]
 
 
 def describe_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Described:
@@ -116,10 +116,10 @@ class _Making:
                 self.parts[name] = tensor.name, part
         ops = [made for op in source.ops for made in self._made(op)]
         graph = Graph(source.name, tuple(self.tensors.values()), tuple(ops))
-        works = {
-            each.name(work): (name, tuple(axis.name for axis in each.axes), work)
+        pieces = {
+            each.name(piece): (name, tuple(axis.name for axis in each.axes), piece)
             for name, each in self.cut.items()
-            for work in each.works()
+            for piece in each.pieces()
         }
         bands = {
             tensor.name: tuple(
@@ -128,7 +128,7 @@ class _Making:
             for tensor in source.tensors
             if self.bands.is_cut(tensor.name)
         }
-        return Described(graph, self.parts, bands, works)
+        return Described(graph, self.parts, bands, pieces)
 
     def _view(self, tensor: Tensor, band: Tensor, part: Part | None = None) -> Tensor:
         """A band of a tensor, or the whole tensor; a view becomes a view of a band of its base."""
@@ -145,7 +145,7 @@ class _Making:
             both = each is not None and op.name in self.cut
             if both and set(each.op.outputs) & set(self._shown(op.inputs)):  # type: ignore[union-attr]
                 continue  # each piece reads bands that the other's pieces write
-            names += [other] if each is None else [each.name(work) for work in each.works()]
+            names += [other] if each is None else [each.name(piece) for piece in each.pieces()]
         return tuple(names)
 
     def _shown(self, names: Iterable[str]) -> Iterator[str]:
@@ -194,24 +194,24 @@ class _Making:
 
     def _pieces(self, each: CutOp) -> list[Op]:
         op, sums = each.op, any(axis.accumulates for axis in each.axes)
-        works = list(each.works())
+        pieces = list(each.pieces())
         extent = math.prod(axis.extent for axis in each.axes)
         made: list[Op] = []
         written: dict[str, int] = {}
         groups: dict[tuple[Span, ...], list[tuple[Span, ...]]] = {}
-        for work in works:
-            groups.setdefault(_kept(each, work), []).append(work)
+        for piece in pieces:
+            groups.setdefault(_kept(each, piece), []).append(piece)
         done, spent = 0, op.cost * 0
         newest: dict[str, str] = {}
         first: dict[str, str] = {}
-        for work in works:
-            reads = {name: self._accesses(each, name, work) for name in op.inputs}
-            writes = {name: self._accesses(each, name, work) for name in op.outputs}
-            suffix = each.name(work).removeprefix(op.name)
+        for piece in pieces:
+            reads = {name: self._accesses(each, name, piece) for name in op.inputs}
+            writes = {name: self._accesses(each, name, piece) for name in op.outputs}
+            suffix = each.name(piece).removeprefix(op.name)
             for name in op.workspaces:
                 scratch = replace(self.source.tensor[name], name=name + suffix)
                 self.tensors[scratch.name] = scratch
-            done += math.prod(high - low for low, high in work)
+            done += math.prod(high - low for low, high in piece)
             upto = (
                 op.cost * done / extent if isinstance(op.cost, float) else op.cost * done // extent
             )
@@ -219,11 +219,11 @@ class _Making:
             outputs = [band for bands in writes.values() for band in bands]
             pairs: tuple[tuple[str, str], ...] = ()
             placements: tuple[Placement, ...] = ()
-            is_last = groups[_kept(each, work)][-1] == work
+            is_last = groups[_kept(each, piece)][-1] == piece
             for band in outputs:
                 written[band] = written.get(band, 0) + (not sums or is_last)
             if sums:
-                steps = [w[1] for axis, w in zip(each.axes, work, strict=True) if axis.accumulates]
+                steps = [w[1] for axis, w in zip(each.axes, piece, strict=True) if axis.accumulates]
                 label = "" if is_last else "+" + "+".join(map(str, steps))
                 inputs += [newest[band] for band in outputs if band in newest]
                 outputs = [self._sum(band, band + label, newest, first) for band in outputs]
@@ -233,7 +233,7 @@ class _Making:
             made.append(
                 replace(
                     op,
-                    name=each.name(work),
+                    name=each.name(piece),
                     inputs=tuple(inputs),
                     outputs=tuple(outputs),
                     workspaces=tuple(name + suffix for name in op.workspaces),
@@ -248,9 +248,9 @@ class _Making:
         self._check_written(each, written)
         return made
 
-    def _accesses(self, each: CutOp, tensor: str, work: Sequence[Span]) -> list[str]:
+    def _accesses(self, each: CutOp, tensor: str, piece: Sequence[Span]) -> list[str]:
         """Names of the bands of a tensor that a piece accesses."""
-        part = each.part(self.source, tensor, work)
+        part = each.part(self.source, tensor, piece)
         if part is None:
             return []
         if not self.bands.is_cut(tensor):
@@ -335,6 +335,6 @@ class _Making:
         return self.tensors[band].nbytes
 
 
-def _kept(each: CutOp, work: Sequence[Span]) -> tuple[Span, ...]:
+def _kept(each: CutOp, piece: Sequence[Span]) -> tuple[Span, ...]:
     """A piece's spans along the axes that do not add up."""
-    return tuple(s for axis, s in zip(each.axes, work, strict=True) if not axis.accumulates)
+    return tuple(s for axis, s in zip(each.axes, piece, strict=True) if not axis.accumulates)

@@ -117,8 +117,8 @@ class Run:
             for output, source in self.op.in_place
             if output not in self.passed_on
         ]
-        said = [written_over(*pair) for pair in pairs]
-        return compress(pairs, agreed(said, self.written, once=False))
+        facts = [written_over(*pair) for pair in pairs]
+        return compress(pairs, agreed(facts, self.written, once=False))
 
     def placements(self) -> Iterator[tuple[Place, Place, int]]:
         """Parts, the wholes that they may lie within, and their byte offsets in these wholes."""
@@ -128,8 +128,8 @@ class Run:
             if not self.passed_on & {part, whole}
         ]
         results = self.op.outputs
-        said = [copied(*found, joined=found[1].tensor in results) for found in allowed]
-        return compress(allowed, agreed(said, self.written, once=True))
+        facts = [copied(*found, joined=found[1].tensor in results) for found in allowed]
+        return compress(allowed, agreed(facts, self.written, once=True))
 
     @property
     def written(self) -> list[Place]:

@@ -222,8 +222,8 @@ class _Writer:
     def _group(self, op: Op) -> list[str]:
         """Add the nodes of a piece, or of a whole op; returns their names."""
         first = len(self._nodes)
-        if op.name in self._described.works:
-            name, axes, spans = self._described.works[op.name]
+        if op.name in self._described.pieces:
+            name, axes, spans = self._described.pieces[op.name]
             source = self._whole.op[name]
             self._piece(op, source, piece_work(self._whole, source, axes, spans))
         else:

@@ -80,8 +80,8 @@ class _Writer:
                 self._at[tensor] = name
         for name in self._plan.order:
             op = known[name]
-            if name in self._described.works:
-                source, axes, spans = self._described.works[name]
+            if name in self._described.pieces:
+                source, axes, spans = self._described.pieces[name]
                 self._piece(op, piece_work(self._whole, self._whole.op[source], axes, spans))
             else:
                 self._whole_op(op)
