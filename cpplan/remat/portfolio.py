@@ -172,17 +172,11 @@ class ScheduleSearch:
     def start_below(self, most: float, budget: Budget) -> RematOutcome:
         """The schedule of least peak by eviction and checkpoints that costs at most ``most``.
 
-        First come limits at equal ratios, then limits halfway between the bound and the least peak
-        at this cost.
+        First come limits halfway between the bound and the least peak at this cost; limits at equal
+        ratios follow in the time left.
         """
         known = self.known
         self._look_for_reach(None, budget)
-        even = budget.share(active().even_share).deadline
-        found = smallest_evicted(
-            self.problem, known.least.bytes, self._orders, even, most_cost=most
-        )
-        if found is not None:
-            known.add(known.measure(*found))
         limits = Halving(known.least.bytes, known.smallest(most).peak, active().halvings)
         for limit in limits:
             if budget.deadline.expired():
@@ -191,6 +185,10 @@ class ScheduleSearch:
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
+        even, least = budget.share(active().even_share).deadline, known.least.bytes
+        found = smallest_evicted(self.problem, least, self._orders, even, most_cost=most)
+        if found is not None:
+            known.add(known.measure(*found))
         return known.smallest(most)
 
     def has_begun(self, limit: int) -> bool:

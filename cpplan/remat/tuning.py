@@ -91,7 +91,7 @@ class RematTuning:
     halvings
         Limits tried for a start of least peak, each halfway.
     even_limits, even_share
-        Limits at equal ratios for which values are evicted before, and the time for all of them.
+        Limits at equal ratios for which values are evicted then, and the part of the time left.
     start_near
         Largest live bytes of a start, as a multiple of the limit, that may be brought below it.
     walks
@@ -236,7 +236,7 @@ class RematTuning:
     windows_share: float = 0.5
     halvings: int = 8
     even_limits: int = 12
-    even_share: float = 0.3
+    even_share: float = 0.5
     start_near: float = 1.15
     walks: int = 3
     skewed: float = 30.0
