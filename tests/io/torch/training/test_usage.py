@@ -19,6 +19,8 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
+from cpplan.io.torch.training.report import all_reports  # noqa: E402
+from cpplan.zoo.torchvision_import import import_torchvision  # noqa: E402
 
 OPTIONS = {"cost_limit": 1.5, "time_limit": 0.5, "deterministic": True, "cache": False}
 
@@ -229,3 +231,40 @@ def test_gradients_of_sparse_layout_are_named():
     step = compiled(nn.Embedding(20, 4, sparse=True))
     with pytest.raises(Exception, match=r"cannot be planned: .*layout torch\.sparse_coo"):
         step(torch.randint(0, 20, (6,))).sum().backward()
+
+
+class Speech(nn.Module):
+    """A tiny wav2vec 2.0 with dropout and a CTC loss, which dynamo traces as several graphs."""
+
+    def __init__(self):
+        super().__init__()
+        import_torchvision()
+        transformers = pytest.importorskip("transformers")
+        config = transformers.Wav2Vec2Config(
+            vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=64, conv_dim=(16, 16, 16), conv_stride=(5, 2, 2),
+            conv_kernel=(10, 3, 3), num_feat_extract_layers=3, num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4, mask_time_prob=0.0, layerdrop=0.0,
+            ctc_zero_infinity=True,
+        )  # fmt: skip
+        self.inner = transformers.Wav2Vec2ForCTC(config)
+
+    def forward(self, waves, labels):
+        return self.inner(waves, labels=labels).loss
+
+
+@pytest.mark.slow
+def test_speech_model_of_several_graphs_trains_bit_for_bit_within_shares(monkeypatch):
+    monkeypatch.setitem(OPTIONS, "memory_limit", "60%")
+    monkeypatch.setitem(OPTIONS, "on_infeasible", "best")
+    monkeypatch.delitem(OPTIONS, "cost_limit")
+    waves, labels = torch.randn(2, 2000), torch.randint(1, 32, (2, 6))
+
+    def train(called, own):
+        loss = called(waves, labels)
+        loss.backward()
+        return [loss.detach(), *state_of(own)]
+
+    compare(Speech().train(), train)
+    reports = all_reports()
+    assert any(report.schedule.extra_work > 0 for report in reports)
