@@ -27,6 +27,9 @@ class SpillingTuning:
         Share of the time left for CP-SAT on the gaps.
     packing_share
         Share of the time left for packing CP-SAT's solution.
+    room_turns, room_share
+        Times that gaps are chosen again with as much room left empty as packing them lacked; share
+        of the time left for each choice and for each packing.
     margins
         Parts of the fast pool left empty, tried one after another while no packing fits.
     address_share
@@ -83,6 +86,8 @@ class SpillingTuning:
     relaxation_share: float = 0.3
     search_share: float = 0.5
     packing_share: float = 0.3
+    room_turns: int = 2
+    room_share: float = 0.3
     margins: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7)
     address_share: float = 0.9
     address_starts: int = 8

@@ -95,6 +95,8 @@ class SpillSearch:
         self.known: Mapping[str, int] = {}
         # Packings that did not fit, from which evictions by address begin.
         self._unfit: list[Start] = []
+        # Bytes by which the last of them exceeds the fast pool.
+        self._lacking = 0
         self.report = report
 
     @property
@@ -151,6 +153,8 @@ class SpillSearch:
         if not self._better(best):
             return
         if not self._place(best, budget.share(tuning.packing_share)):
+            if few and prices:
+                self._leave_room(prices, budget)
             self._by_address((best, *rules), budget)
 
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
@@ -259,12 +263,30 @@ class SpillSearch:
                 choices.append(make_choice(self.problem, kept, _QUICK))
         return min(choices, key=lambda choice: choice.paid)
 
+    def _leave_room(self, prices: dict[int, float], budget: Budget) -> None:
+        """Choose gaps again with as much room left empty as the last packing lacked, and pack."""
+        tuning = active()
+        for _ in range(tuning.room_turns):
+            if budget.deadline.expired():
+                return
+            part = self._without(self._lacking)
+            start = self._by_prices(part, prices).kept
+            kept = search_gaps(part, start, budget.share(tuning.room_share))
+            choice = make_choice(self.problem, start if kept is None else kept, SEARCHED)
+            before = self._lacking
+            if self._place(choice, budget.share(tuning.room_share)):
+                return
+            self._lacking += before
+
     def _smaller(self, margin: float) -> SpillProblem:
         """The problem with a part of the fast pool left empty, as far as each op then fits."""
+        return self._without(int(self.problem.capacity * margin))
+
+    def _without(self, room: int) -> SpillProblem:
+        """The problem with these bytes of the pool left empty, as far as each op then fits."""
         problem = self.problem
         left = problem.capacity - problem.least_load()
-        taken = np.minimum(left, int(problem.capacity * margin))
-        return replace(problem, base=problem.base + taken)
+        return replace(problem, base=problem.base + np.minimum(left, room))
 
     def _by_rules(self, problem: SpillProblem, budget: Budget) -> Iterator[Choice]:
         """Yield the choices of the eviction rules in time, and the one that keeps no gap."""
@@ -324,6 +346,7 @@ class SpillSearch:
         problem, capacity = self.problem, self.pools[0].capacity
         assert capacity is not None
         places = places_of(layout, problem, choice.kept, self.program.graph)
+        self._lacking = layout.excess
         above = places + problem.size[problem.access_storage] > capacity
         ends = np.zeros(len(choice.kept), bool)
         for side in (problem.gap_before, problem.gap_after):
