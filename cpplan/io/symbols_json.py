@@ -75,14 +75,14 @@ def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
             None if shape is None else tuple(_expression(place, extent, dims) for extent in shape),
             row["dtype"],
         )
-    absent = next((name for name in buffers if name not in tensors), None)
-    if absent is not None:
-        raise InputError(f"symbols: tensors: buffer {absent!r} is missing")
     unbounded = {}
     for name, pair in _object("unbounded", values["unbounded"]).items():
         if not isinstance(pair, list) or len(pair) != 2 or type(pair[1]) is not int:
             raise InputError(f"symbols: unbounded {name!r} must be [bytes, storage]")
         unbounded[name] = Unbounded(_expression(f"symbols: {name!r}", pair[0], dims), pair[1])
+    absent = next((name for name in buffers if name not in tensors and name not in unbounded), None)
+    if absent is not None:
+        raise InputError(f"symbols: tensors: buffer {absent!r} is missing")
     alignment = _object("alignment", values["alignment"])
     if not all(type(v) is int and v > 0 and k in buffers for k, v in alignment.items()):
         raise InputError("symbols: alignment must give buffers positive integers")

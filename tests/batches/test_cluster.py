@@ -46,11 +46,14 @@ def stranger(request):
 
 @pytest.mark.parametrize(
     ("stranger", "reason"),
-    [(b"", "says nothing within 0.3 s"), (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no scheduler")],
+    [
+        (b"", "no answer within 0.3 s"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the answer is not from"),
+    ],
     indirect=["stranger"],
 )
 def test_what_is_no_scheduler_is_refused(patience, stranger, reason):
-    with pytest.raises(InputError, match=rf"scheduler '{stranger}' cannot be reached: .*{reason}"):
+    with pytest.raises(InputError, match=rf"scheduler '{stranger}' cannot be reached: {reason}"):
         cpplan.batch(MODELS, backend="dask", scheduler=stranger)
 
 
