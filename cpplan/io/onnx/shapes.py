@@ -32,6 +32,8 @@ from cpplan.io.onnx.loops import open_turns, settle_loop
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 from cpplan.model.errors import InputError
+from cpplan.runtime.limits import MOST_INFERRED, MOST_INFERRED_PER_BYTE
+from cpplan.runtime.memory_limit import limited_growth
 
 if TYPE_CHECKING:
     import onnx
@@ -114,7 +116,12 @@ def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     # Operators reject the type that inference gives to a constant stored as a sparse tensor.
     check_type = strict and not model.graph.sparse_initializer
     try:
-        return infer(model, check_type=check_type, strict_mode=strict, data_prop=True)
+        text = model.SerializeToString()
+        most = MOST_INFERRED + MOST_INFERRED_PER_BYTE * len(text)
+        with limited_growth(most):
+            return infer(text, check_type=check_type, strict_mode=strict, data_prop=True)
+    except MemoryError as error:
+        raise InputError("inference of the ONNX model's shapes needs too much memory") from error
     except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
 

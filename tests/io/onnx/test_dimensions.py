@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 
 import numpy as np
 import pytest
@@ -174,3 +175,21 @@ def test_an_input_without_a_shape_is_named() -> None:
 def test_a_shape_that_depends_on_values_names_tensor_and_op() -> None:
     message = refusal("g (float[4] x) => (int64[1,K] y) { t = Relu(x) y = NonZero(t) }")
     assert "tensor 'y' written by op 'NonZero_1' has an unknown shape" in message
+
+
+# --- vectors that are part of no shape ------------------------------------------------------------
+
+DOUBLED = " ".join(f"b{k + 1} = Concat<axis=0>(b{k}, b{k})" for k in range(24))
+GROWING = {
+    "doubled": f"""g () => (float[N] y) <int64[1] b0 = {{1}}>
+        {{ {DOUBLED} y = ConstantOfShape(b24) }}""",
+    "expanded": """g (float[2,3] x) => (float[M,N] y) <int64[1] s = {9000000}, int64[1] one = {1}>
+        { t = Expand(one, s) q = Add(t, t) k = ReduceSum(q) y = Reshape(x, k) }""",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit data")
+@pytest.mark.parametrize("text", GROWING.values(), ids=GROWING)
+def test_inference_of_long_vectors_ends_at_its_limit(monkeypatch, text: str) -> None:
+    monkeypatch.setattr("cpplan.io.onnx.shapes.MOST_INFERRED", 50 << 20)
+    assert "inference of the ONNX model's shapes needs too much memory" in refusal(text)
