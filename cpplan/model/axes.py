@@ -10,6 +10,7 @@ are padding.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from cpplan.model.errors import InputError
@@ -108,9 +109,8 @@ class Axis:
         here = f"axis {self.name!r}"
         _check_integer(f"{here}: extent", self.extent, least=1)
         object.__setattr__(self, "windows", tuple_of(Window, f"{here}: windows", self.windows))
-        names = [window.tensor for window in self.windows]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(window.tensor for window in self.windows).items():
+            if count > 1:
                 raise InputError(f"{here}: tensor {name!r} has more than one window")
         for window in self.windows:
             if window.table is not None and len(window.table) != self.extent:

@@ -14,6 +14,7 @@ import numpy as np
 from cpplan.io.onnx.types import bodies_of, dtype_name
 from cpplan.model.dtypes import BITS, tensor_bytes
 from cpplan.model.errors import InputError
+from cpplan.model.printable import quote
 
 if TYPE_CHECKING:
     import onnx
@@ -80,8 +81,26 @@ def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
         except onnx.checker.ValidationError as error:
             reason = " ".join(str(error).partition("==> Context")[0].split())
             raise InputError(f"op {node.name!r} ({node.op_type}): {reason}") from error
+        if node.op_type == "Einsum" and not alone.domain:
+            _check_equation(node)
         for body in bodies_of(node):
             _check_nodes(body, context)
+
+
+def _check_equation(node: onnx.NodeProto) -> None:
+    """Check the equation of an Einsum, for ONNX's inference may run for hours on a malformed one.
+
+    A term is made of letters and at most one ellipsis.
+    """
+    equation = next(a.s for a in node.attribute if a.name == "equation").decode(errors="replace")
+    terms, _, result = equation.replace(" ", "").partition("->")
+    for term in (*terms.split(","), result):
+        letters = term.replace("...", "", 1)
+        if letters and not (letters.isascii() and letters.isalpha()):
+            raise InputError(
+                f"op {node.name!r} (Einsum): {quote(term)} is no term of letters with at most one "
+                "ellipsis"
+            )
 
 
 def _short(domain: str) -> str:

@@ -94,6 +94,15 @@ def test_an_output_that_is_not_what_it_is_declared_as(
     assert "'Relu_0'" in message
 
 
+@pytest.mark.parametrize("equation", ["..." * 50, "ij->ij->ij", "i1->i", "i,.j", ".ij."])
+def test_an_equation_that_is_none_is_refused_before_inference(equation: str) -> None:
+    message = refusal(
+        f"""g (float[2,3] x) => (float[N] y) {{ y = Einsum<equation="{equation}">(x) }}"""
+    )
+    assert "op 'Einsum_0' (Einsum): '" in message
+    assert "is no term of letters with at most one ellipsis" in message
+
+
 IF = """g (float[4] x, bool c) => (float[{declared}] y) {{
     y = If(c) <then_branch = a () => (float[{then}] p) {{ p = Neg(x) }},
                else_branch = b () => (float[8] q) {{ q = Concat<axis=0>(x, x) }}> }}"""
