@@ -18,7 +18,6 @@ def main() -> None:
     """
     answer = _own_output()
     from cpplan.batches.task_planning import failed, plan_task
-    from cpplan.runtime.memory_limit import limit_memory
 
     # Set the limit before the model is read: the model itself may be large.
     memory = pickle.load(sys.stdin.buffer)
@@ -44,3 +43,22 @@ def _end_with_input(stream: BinaryIO) -> None:
     while stream.read(1):
         pass
     os._exit(1)
+
+
+def limit_memory(most: int | None) -> str | None:
+    """Limit this process to ``most`` bytes of data; return a reason if that is impossible.
+
+    The limit is on data, not on address space, which includes gigabytes that libraries only
+    reserve.
+    """
+    if most is None:
+        return None
+    try:
+        import resource
+    except ImportError:
+        return "a memory limit needs a system with resource limits (POSIX)"
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    _, hard = resource.getrlimit(kind)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (limit, hard))
+    return None

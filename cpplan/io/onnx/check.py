@@ -83,8 +83,19 @@ def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
             raise InputError(f"op {node.name!r} ({node.op_type}): {reason}") from error
         if node.op_type == "Einsum" and not alone.domain:
             _check_equation(node)
+        if node.op_type == "Split" and not alone.domain:
+            _check_parts(node)
         for body in bodies_of(node):
             _check_nodes(body, context)
+
+
+def _check_parts(node: onnx.NodeProto) -> None:
+    """Check the number of parts of a Split: ONNX's inference gives a shape to each of them."""
+    parts = next((a.i for a in node.attribute if a.name == "num_outputs"), len(node.output))
+    if parts != len(node.output):
+        raise InputError(
+            f"op {node.name!r} (Split): num_outputs is {parts}, but there are {len(node.output)}"
+        )
 
 
 def _check_equation(node: onnx.NodeProto) -> None:

@@ -32,8 +32,7 @@ from cpplan.io.onnx.loops import open_turns, settle_loop
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 from cpplan.model.errors import InputError
-from cpplan.runtime.limits import MOST_INFERRED, MOST_INFERRED_PER_BYTE
-from cpplan.runtime.memory_limit import limited_growth
+from cpplan.runtime.limits import MOST_PROPAGATED
 
 if TYPE_CHECKING:
     import onnx
@@ -82,8 +81,10 @@ def infer_shapes(
     folds: list[Folds] = []
     declared = take_declarations(model.graph)
     use_declarations(model.graph, declared, "foreign")
+    propagates = not _has_long_vectors(_infer(model, propagates=False).graph)
     while True:
-        model = _infer(model)
+        model = _infer(model, propagates=propagates)
+        propagates = propagates and not _has_long_vectors(model.graph)
         if hand_through(model.graph) or infer_contrib(model.graph):
             continue
         _answer_shapes(model.graph, ChainMap())
@@ -103,12 +104,22 @@ def infer_shapes(
     if pass_.open_loops and not _all_known(model.graph):
         raise OpenDimsError(tuple(pass_.open_loops), dict.fromkeys(pass_.open_loops, 1))
     check_declarations(model.graph, declared, labelled or {})
-    typed = _infer(model, strict=True) if _all_typed(model.graph) else model
+    typed = model
+    if _all_typed(model.graph):
+        typed = _infer(model, propagates=propagates, strict=True)
     return Inferred(typed, tuple(folds))
 
 
-def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
-    """Run ONNX's own inference; if strict, raise for nodes that contradict its rules."""
+def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) -> onnx.ModelProto:
+    """Run ONNX's own inference.
+
+    Parameters
+    ----------
+    propagates
+        True to propagate values of vectors, which may be parts of shapes.
+    strict
+        True to raise for nodes that contradict the rules of inference.
+    """
     import onnx
     from onnx.shape_inference import InferenceError
 
@@ -116,14 +127,17 @@ def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     # Operators reject the type that inference gives to a constant stored as a sparse tensor.
     check_type = strict and not model.graph.sparse_initializer
     try:
-        text = model.SerializeToString()
-        most = MOST_INFERRED + MOST_INFERRED_PER_BYTE * len(text)
-        with limited_growth(most):
-            return infer(text, check_type=check_type, strict_mode=strict, data_prop=True)
-    except MemoryError as error:
-        raise InputError("inference of the ONNX model's shapes needs too much memory") from error
+        return infer(model, check_type=check_type, strict_mode=strict, data_prop=propagates)
     except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
+
+
+def _has_long_vectors(graph: onnx.GraphProto) -> bool:
+    """True if a vector is too long to be part of a shape: propagating it would take much memory."""
+    shapes = map(static_shape, types_of(graph).values())
+    return any(
+        shape is not None and len(shape) == 1 and shape[0] > MOST_PROPAGATED for shape in shapes
+    ) or any(_has_long_vectors(body) for node in graph.node for body in bodies_of(node))
 
 
 def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]) -> None:

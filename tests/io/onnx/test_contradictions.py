@@ -103,6 +103,16 @@ def test_an_equation_that_is_none_is_refused_before_inference(equation: str) -> 
     assert "is no term of letters with at most one ellipsis" in message
 
 
+def test_a_split_into_other_parts_than_its_outputs_is_refused_before_inference() -> None:
+    split = helper.make_node("Split", ["x"], ["y", "z"], "s", axis=0, num_outputs=1 << 40)
+    x, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xyz")
+    loaded = helper.make_model(
+        helper.make_graph([split], "g", [x], [y, z]), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    message = refusal(loaded)
+    assert "op 's' (Split): num_outputs is 1099511627776, but there are 2" in message
+
+
 IF = """g (float[4] x, bool c) => (float[{declared}] y) {{
     y = If(c) <then_branch = a () => (float[{then}] p) {{ p = Neg(x) }},
                else_branch = b () => (float[8] q) {{ q = Concat<axis=0>(x, x) }}> }}"""
