@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,11 @@ from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 from cpplan.model.errors import InputError
 from cpplan.runtime.limits import MOST_PROPAGATED
+
+# Operators whose operands state the extents of their results.
+GROWING = frozenset(
+    ["ConstantOfShape", "EyeLike", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"]
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -277,10 +282,11 @@ def _small_results(
     inputs = [name for name in node.input if name]
     if any(name not in values for name in inputs):
         return {}
-    for name in node.output:
-        shape = static_shape(types.get(name))
-        if shape is not None and np.prod(shape, dtype=float) > SMALL:
-            return {}
+    shapes = [static_shape(types.get(name)) for name in node.output]
+    if any(shape is not None and np.prod(shape, dtype=float) > SMALL for shape in shapes):
+        return {}
+    if None in shapes and _may_be_large(node, [values[name] for name in inputs]):
+        return {}
     try:
         results = make_kernel(node, {}, opsets)({name: values[name] for name in inputs})
     except KernelError:
@@ -290,6 +296,14 @@ def _small_results(
         for name, a in results.items()
     )
     return results if sound else {}
+
+
+def _may_be_large(node: onnx.NodeProto, operands: Sequence[Array]) -> bool:
+    """True if the results may be far larger than small: by values of operands, or by broadcasting.
+
+    Such a node is computed once inference knows its shapes.
+    """
+    return node.op_type in GROWING or math.prod(a.size for a in operands) > SMALL**2
 
 
 def _fits(value: Array, type_: onnx.TypeProto | None) -> bool:
