@@ -124,7 +124,7 @@ def test_submodules_keep_within_the_banks():
 def test_wrong_maps_are_refused():
     with pytest.raises(InputError, match="must be a TargetMemoryMap"):
         algorithm(memory_map={1: 100})
-    with pytest.raises(InputError, match="only one of them"):
+    with pytest.raises(InputError, match="give only one"):
         algorithm(memory_map=banks(512), capacities={1: 512})
     with pytest.raises(InputError, match="no multiple of the alignment 16"):
         finish(fan(), algorithm(**FAST, memory_map=banks(512, alignment=8)))
