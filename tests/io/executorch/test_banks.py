@@ -126,7 +126,7 @@ def test_wrong_maps_are_refused():
         algorithm(memory_map={1: 100})
     with pytest.raises(InputError, match="give only one"):
         algorithm(memory_map=banks(512), capacities={1: 512})
-    with pytest.raises(InputError, match="no multiple of the alignment 16"):
+    with pytest.raises(InputError, match="must be a multiple of the tensors' alignment 16"):
         finish(fan(), algorithm(**FAST, memory_map=banks(512, alignment=8)))
     with pytest.raises(InfeasibleError):
         finish(fan(), algorithm(**FAST, memory_map=banks(512, slow=1024)))
