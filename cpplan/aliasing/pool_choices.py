@@ -16,6 +16,7 @@ from cpplan.aliasing.bounds import NAME as SHARED
 from cpplan.aliasing.merged import merge_alias_sets
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import active
+from cpplan.aliasing.unshared import unshared_problem
 from cpplan.model.plan import RelationKind, Status
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
@@ -25,8 +26,6 @@ from cpplan.packing.pools.solve import PooledPacking
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
-from cpplan.verification.access_trace import replay
-from cpplan.verification.never_shared import never_shared
 
 
 class Choice(NamedTuple):
@@ -67,7 +66,7 @@ class Choices:
         self._source, self._problem, self._residency = source, problem, residency
         self._sharing, self._levels, self._packing = sharing, levels, packing
         self._sets = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
-        self._apart = never_shared(problem, sharing, *replay(source, residency))
+        self._apart = unshared_problem(problem, self._sets.candidates, self._sets.lives)
 
     def search(self, budget: Budget) -> Choice:
         """The best of some choices, and of those that leave out one more candidate at a time."""

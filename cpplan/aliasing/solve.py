@@ -134,6 +134,8 @@ class SharingSearch(LevelIncumbent[Choice]):
 
     Attributes
     ----------
+    lives
+        Lifespans of the program's storages.
     late
         True if that deadline passed before all candidates were found.
     packed_quickly
@@ -160,12 +162,12 @@ class SharingSearch(LevelIncumbent[Choice]):
     ):
         self.problem, self.kinds = problem, frozenset(kinds)
         unrolled = unroll(program)
-        lives = ProgramLives(unrolled, problem, residency)
+        self.lives = ProgramLives(unrolled, problem, residency)
         deadline = reading or Deadline(math.inf)
         try:
-            facts = _read(unrolled.graph, problem, residency, self.kinds, lives, deadline)
+            facts = _read(unrolled.graph, problem, residency, self.kinds, self.lives, deadline)
         except TimeUpError:
-            facts = _no_facts(unrolled.graph, problem, lives)
+            facts = _no_facts(unrolled.graph, problem, self.lives)
         self.candidates, self.rules, bound = facts
         self.late, self.packed_quickly = bound.name != SHARED, False
         self._left_out: set[frozenset[AliasCandidate]] = set()
