@@ -30,7 +30,9 @@ class Settings:
     memory_limit
         Limit on the peak of a step, in bytes or as text (``"2 GiB"``), within which the least extra
         work is searched for. It may also be a share of the peak of each training graph without a
-        plan (``"60%"``); graphs without gradients then have no limit.
+        plan (``"60%"``). A graph that cannot keep its share, as one of a few ops after a graph
+        break, is then planned at the least peak found if that is above by at most a hundredth of
+        the process's peak; graphs without gradients have no limit.
     cost_limit
         Limit on the work of a step, as a multiple of running every op once (``1.1``), within which
         the least peak is searched for. Without any limit it is 1: no op runs again, and only the

@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from cpplan.io.torch import last_report  # noqa: E402
 from cpplan.io.torch.costs import formula_of  # noqa: E402
+from cpplan.io.torch.training import planning  # noqa: E402
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
 from cpplan.io.torch.training.joint_graph import (  # noqa: E402
     TURN,
@@ -386,7 +387,39 @@ def test_share_does_not_limit_graphs_without_gradients():
     assert reports["step"].predicted_peak <= reports["step"].memory_limit
 
 
-def test_share_that_is_not_kept_is_named_with_one_that_is():
+class Broken(nn.Module):
+    """Layers, and a graph of two ops after a graph break, which can free nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Transformer(64)
+
+    def forward(self, x):
+        y = self.inner(x)
+        torch._dynamo.graph_break()
+        return y * 2 + 1
+
+
+def test_share_is_kept_by_the_graph_that_can_and_missed_by_few_bytes_with_a_line(caplog):
+    module, inputs = Broken(), (torch.randn(8, 32, 64),)
+    compare(module, inputs, memory_limit="60%", time_limit=3, resident="outside")
+    large, small = sorted(all_reports()[-2:], key=lambda report: -report.schedule.unplanned)
+    assert large.predicted_peak <= large.memory_limit < large.schedule.unplanned
+    assert small.predicted_peak == small.schedule.least > small.memory_limit
+    lines = [line for line in caplog.messages if "above its share" in line]
+    assert len(lines) == 1
+    assert "(60%): no schedule within was found" in lines[0]
+
+
+def test_bytes_are_a_limit_of_small_graphs_too():
+    with pytest.raises(Exception, match=r"no schedule within memory_limit 1000 B was found"):
+        compile_for(Broken(), memory_limit=1000, resident="outside", time_limit=1)(
+            torch.randn(8, 32, 64)
+        )
+
+
+def test_share_that_is_not_kept_is_named_with_one_that_is(monkeypatch):
+    monkeypatch.setattr(planning, "process_peak", lambda: 1 << 20)
     module, inputs = transformer()
     step = compile_for(module, memory_limit="10%", time_limit=2, deterministic=True)
     with pytest.raises(Exception, match=r"\(10%\) was found") as caught:
