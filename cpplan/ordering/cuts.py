@@ -23,7 +23,7 @@ first, then ``u``, then the rest.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -37,6 +37,8 @@ NAME = "minimum cut"
 _SECONDS_PER_ARC = 3e-7
 # Approximate longest time of the first cut for each arc, seconds by the clock.
 _MOST_SECONDS_PER_ARC = 5e-6
+# Links of an op up to which a set of them would only take memory.
+_FEW_LINKS = 8
 
 
 class OrderCuts:
@@ -159,11 +161,12 @@ class CutNetwork:
         links = [(op, other) for op, before in enumerate(problem.predecessors) for other in before]
         self._waits = len(links)
         begun, ended = [], []
+        earlier, later = _quick(problem.predecessors), _quick(problem.successors)
         for storage, ops in enumerate(problem.accessed_by):
             among = set(ops)
             # Only ops that wait for no other op that accesses the storage can access it first.
-            first = [op for op in ops if among.isdisjoint(problem.predecessors[op])]
-            last = [op for op in ops if among.isdisjoint(problem.successors[op])]
+            first = [op for op in ops if among.isdisjoint(earlier[op])]
+            last = [op for op in ops if among.isdisjoint(later[op])]
             begun.append(self._source if problem.present[storage] else self._joined(first))
             ended.append(self._sink if problem.kept[storage] else self._joined(last))
             links += [(op, begun[-1]) for op in first if begun[-1] > self._sink]
@@ -265,6 +268,15 @@ class CutNetwork:
         through = np.where(forced, limit, 0)
         through[open_arcs] = flow.flows(arcs)
         return least + flow.optimal_flow(), done[: len(problem)], through
+
+
+def _quick(links: Sequence[Sequence[int]]) -> list[Collection[int]]:
+    """The links of every op, as a set if there are many.
+
+    Two sets are compared in time linear in the smaller one: an op with thousands of predecessors is
+    compared with every storage that it accesses.
+    """
+    return [set(others) if len(others) > _FEW_LINKS else others for others in links]
 
 
 def _reached(links: Sequence[Sequence[int]], start: int) -> list[int]:

@@ -22,13 +22,23 @@ from support.random_orders import (
 
 from cpplan.io.graph_json import read_graph
 from cpplan.ordering.bounds import order_bounds, topological_order
-from cpplan.ordering.cuts import OrderCuts
+from cpplan.ordering.cuts import CutNetwork, OrderCuts
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.ordering.solve import search_order
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+
+
+class CountedLinks(tuple):
+    """Links of an op that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self):
+        self.times += 1
+        return super().__iter__()
 
 
 def start_cuts(problem: OrderProblem, order=None) -> OrderCuts:
@@ -268,3 +278,16 @@ def test_a_cut_for_which_there_may_be_no_time_is_not_begun(monkeypatch):
     assert not parts._settled.any()
     with pytest.raises(TypeError):
         parts.run(Deadline(5, deterministic=True))
+
+
+def test_a_network_goes_through_the_predecessors_of_an_op_few_times():
+    """An op that reads hundreds of results is not compared with each of them one by one."""
+    count = 300
+    before = CountedLinks(range(count))
+    problem = OrderProblem(
+        predecessors=(*((),) * count, before), extra=np.zeros(count + 1, np.int64),
+        size=np.ones(count, np.int64), accessed_by=tuple((op, count) for op in range(count)),
+        present=np.zeros(count, bool), kept=np.zeros(count, bool),
+    )  # fmt: skip
+    assert CutNetwork(problem).minimum(count)[0] == count
+    assert before.times < 10

@@ -9,6 +9,7 @@ first, it makes other mistakes: both directions are worth trying.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,6 +28,22 @@ def list_schedule(problem: OrderProblem, deadline: Deadline) -> Ints:
     storages, or leaves it as the last op to access one; each happens once for a storage.
     """
     return np.array(_Schedule(problem).run(), np.int64)
+
+
+def completed(problem: OrderProblem, begun: Sequence[int]) -> Ints:
+    """The order that begins with these ops and goes on by :func:`list_schedule`.
+
+    Examples
+    --------
+    >>> chains = OrderProblem(
+    ...     predecessors=((), (0,), (), (2,)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([4, 9]), accessed_by=((0, 1), (2, 3)), present=np.zeros(2, bool),
+    ...     kept=np.zeros(2, bool),
+    ... )
+    >>> completed(chains, [2]).tolist()
+    [2, 3, 0, 1]
+    """
+    return np.array(_Schedule(problem).run(begun), np.int64)
 
 
 @register("list_schedule_backward")
@@ -58,8 +75,10 @@ class _Schedule:
         self.heap = [self._key(op) for op, count in enumerate(self.waiting) if not count]
         heapq.heapify(self.heap)
 
-    def run(self) -> list[int]:
-        order = []
+    def run(self, begun: Sequence[int] = ()) -> list[int]:
+        for op in begun:
+            self._step(op)
+        order = list(begun)
         while self.heap:
             key = heapq.heappop(self.heap)
             op = key[2]

@@ -17,6 +17,7 @@ import numpy as np
 
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
+from cpplan.ordering.heuristics.by_net_change import completed
 from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import BEAM
@@ -27,8 +28,8 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # Approximate number of states extended by one op in a second; used where time is deterministic.
 _RATE = 2e7
-# Steps between two looks at the deadline.
-_STEPS = 16
+# Most steps between two looks at the deadline, and most extensions, unless one step takes more.
+_STEPS, _EXTENSIONS = 16, 1_000_000
 
 
 @register("beam")
@@ -37,8 +38,8 @@ def beam(
 ) -> Ints:
     """The best order found by a beam of ``width`` states.
 
-    Once the deadline has passed, the beam goes on with its best state alone. O(ops × width × ready
-    ops) time, O(ops × width) memory.
+    Once the deadline has passed, list scheduling completes the best state. O(ops × width × (ops +
+    storages)) time, O(ops × width) memory.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class _Beam:
 
     def __init__(self, problem: OrderProblem, width: int, level: int):
         ops, storages = len(problem), len(problem.size)
-        self.ops, self.width = ops, width
+        self.ops, self.width, self.given = ops, width, problem
         users = np.array(list(map(len, problem.accessed_by)), np.int32)
         codes = np.random.default_rng(0).integers(0, 2**64, ops, np.uint64)
         self.problem = (
@@ -134,21 +135,23 @@ class _Beam:
             raise TimeUpError
         from cpplan.ordering.heuristics.beam_kernel import extend_beam
 
-        width = self.width
-        while (step := int(self.cursor[0])) < self.ops:
-            if deadline.expired():
-                width = 1
+        while (step := int(self.cursor[0])) < self.ops and not deadline.expired():
             beams = self.beams if step % 2 == 0 else self.beams[::-1]
             arrays = (self.problem, *beams, self.trace, self.candidates, self.table, self.cursor)
-            extend_beam(_STEPS, width, *arrays)
+            widest = int(beams[0][3][: self.cursor[1]].max())
+            steps = min(_STEPS, _EXTENSIONS // (self.width * widest) + 1)
+            extend_beam(steps, self.width, *arrays)
             deadline.spend(int(self.cursor[2]) / _RATE)
-        return self._traced()
+        begun = self._traced()
+        return begun if len(begun) == self.ops else completed(self.given, begun.tolist())
 
     def _traced(self) -> Ints:
-        peak = self.beams[self.ops % 2][5]
+        """Ops that the best state has run, in order."""
+        steps, states = self.cursor[:2].tolist()
+        peak, live = self.beams[steps % 2][5][:states], self.beams[steps % 2][4][:states]
         parent, ran = self.trace
-        row, order = int(np.argmin(peak[: self.cursor[1]])), []
-        for step in reversed(range(self.ops)):
+        row, order = int(np.lexsort((live, peak))[0]), []
+        for step in reversed(range(steps)):
             order.append(int(ran[step, row]))
             row = int(parent[step, row])
         return np.array(order[::-1], np.int64)

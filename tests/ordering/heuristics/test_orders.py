@@ -20,6 +20,7 @@ from cpplan.io.graph_json import read_graph
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.ordering import heuristics as orders
+from cpplan.ordering.heuristics.by_net_change import completed
 from cpplan.ordering.heuristics.by_width import beam
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.problem import OrderProblem, order_problem
@@ -200,6 +201,26 @@ def test_a_beam_without_time_still_ends_with_an_order() -> None:
     problem = random_problem(random.Random(1), 60)
     assert problem.is_order(run("beam", problem, seconds=0))
     assert problem.is_order(run("beam_backward", problem, seconds=0))
+
+
+def test_a_beam_out_of_time_is_completed_by_list_scheduling() -> None:
+    """Going on with one state would take time quadratic in the ops that are ready."""
+    problem = problem_of([[], *[[0]] * 2000], [1, *range(2000, 0, -1)])
+    deadline = Deadline(1e-3, deterministic=True)
+    order = beam(problem, deadline, 1)
+    assert problem.is_order(order.tolist())
+    assert deadline._spent < 0.01
+    late = random_problem(random.Random(3), 40)
+    assert beam(late, Deadline(0), 4).tolist() == run("list_schedule", late)
+
+
+@given_examples(problem=problems(), begun=st.integers(0, 8))
+@settings(max_examples=40)
+def test_a_begun_order_is_completed(problem: OrderProblem, begun: int) -> None:
+    first = run("list_schedule_backward", problem)[:begun]
+    order = completed(problem, first).tolist()
+    assert problem.is_order(order)
+    assert order[:begun] == first
 
 
 @pytest.mark.parametrize("name", NAMES)
