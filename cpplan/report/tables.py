@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
     bump          24  24 B  2.0000    0.001  feasible
     <BLANKLINE>
     """
-    return _ratio_table("bytes", ((row, row.bytes) for row in rows))
+    return _format_rows(rows, "bytes", "ratio")
 
 
 def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
@@ -40,20 +41,7 @@ def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
     chen          24  24 B     6    +20.000%    0.001  feasible
     <BLANKLINE>
     """
-    header = ("algorithm", "bytes", "", "cost", "extra cost", "seconds", "status")
-    cells = [
-        (
-            printable(row.algorithm),
-            "" if row.bytes is None else str(row.bytes),
-            "" if row.bytes is None else format_bytes(row.bytes),
-            "" if row.cost is None else f"{row.cost:.15g}",
-            "" if row.extra is None else f"{row.extra:+.3%}",
-            f"{row.seconds:.3f}",
-            row.status,
-        )
-        for row in rows
-    ]
-    return format_table(header, cells, left=(0, 2, 6))
+    return _format_rows(rows, "bytes", "cost", "extra")
 
 
 def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
@@ -69,24 +57,8 @@ def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
     <BLANKLINE>
     """
     found = list(rows)
-    timed = any(row.time is not None for row in found)
-    header = ("algorithm", "moved", "", "unpacked", "ratio", "seconds", "status")
-    cells = [
-        (
-            printable(row.algorithm),
-            *((_number(row.time),) if timed else ()),
-            _number(row.moved),
-            "" if row.moved is None else format_bytes(row.moved),
-            _number(row.unpacked),
-            "" if row.ratio is None else f"{row.ratio:.4f}",
-            f"{row.seconds:.3f}",
-            row.status,
-        )
-        for row in found
-    ]
-    if timed:
-        return format_table((header[0], "time", *header[1:]), cells, left=(0, 3, 7))
-    return format_table(header, cells, left=(0, 2, 6))
+    timed = ("time",) if any(row.time is not None for row in found) else ()
+    return _format_rows(found, *timed, "moved", "unpacked", "ratio")
 
 
 def format_split_comparison(rows: Iterable[SplitBaseline]) -> str:
@@ -100,45 +72,43 @@ def format_split_comparison(rows: Iterable[SplitBaseline]) -> str:
     patches       24  24 B  1.5000    +20.000%     7    64 B    0.001  feasible
     <BLANKLINE>
     """
-    header = (
-        "algorithm", "bytes", "", "ratio", "extra cost", "runs", "copied", "seconds", "status"
-    )  # fmt: skip
-    cells = [
-        (
-            printable(row.algorithm),
-            "" if row.bytes is None else str(row.bytes),
-            "" if row.bytes is None else format_bytes(row.bytes),
-            "" if row.ratio is None else f"{row.ratio:.4f}",
-            "" if row.extra is None else f"{row.extra:+.3%}",
-            "" if row.runs is None else str(row.runs),
-            "" if row.copied is None else format_bytes(row.copied),
-            f"{row.seconds:.3f}",
-            row.status,
-        )
-        for row in rows
-    ]
-    return format_table(header, cells, left=(0, 2, 8))
+    return _format_rows(rows, "bytes", "ratio", "extra", "runs", "copied")
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.15g}"
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.15g}"
 
 
-def _ratio_table(name: str, rows: Iterable[tuple[Baseline, int | None]]) -> str:
-    """Table of baselines, each with a number of bytes under this name, and its ratio to a bound."""
-    header = ("algorithm", name, "", "ratio", "seconds", "status")
-    cells = [
-        (
-            printable(row.algorithm),
-            "" if number is None else str(number),
-            "" if number is None else format_bytes(number),
-            "" if row.ratio is None else f"{row.ratio:.4f}",
-            "" if row.seconds is None else f"{row.seconds:.3f}",
-            row.status,
-        )
-        for row, number in rows
-    ]
-    return format_table(header, cells, left=(0, 2, 5))
+# How the figures of a comparison's rows are written.
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "ratio": "{:.4f}".format,
+    "extra": "{:+.3%}".format,
+    "copied": format_bytes,
+    "seconds": "{:.3f}".format,
+    "status": str,
+}
+
+
+def _format_rows(given: Iterable[Any], *fields: str) -> str:
+    """Table of a comparison: the algorithms, these fields of its rows, seconds and status."""
+    rows = list(given)
+    header, left = ["algorithm"], [0]
+    columns = [[printable(row.algorithm) for row in rows]]
+    for field in (*fields, "seconds", "status"):
+        values = [getattr(row, field) for row in rows]
+        columns.append(_cells(values, _FORMATS.get(field, _number)))
+        header.append("extra cost" if field == "extra" else field)
+        if field in ("bytes", "moved"):
+            columns.append(_cells(values, format_bytes))
+            left.append(len(header))
+            header.append("")
+    return format_table(header, list(zip(*columns, strict=True)), (*left, len(header) - 1))
+
+
+def _cells(values: Iterable[Any], write: Callable[[Any], str]) -> list[str]:
+    return ["" if value is None else write(value) for value in values]
 
 
 def format_spill_curve(points: Iterable[CurvePoint]) -> str:
