@@ -91,16 +91,9 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import forward_and_back
     >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> chain = forward_and_back()
     >>> remat = build(remat_problem(chain), memory_limit=24)
     >>> solver = cp_model.CpSolver()
     >>> solver.solve(remat.model) == cp_model.OPTIMAL

@@ -128,16 +128,9 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import forward_and_back
     >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> problem = remat_problem(forward_and_back())
     >>> model = build(problem, memory_limit=24, cuts=(3,), before=precedence(problem))
     >>> model.cost_of(model.rows.relaxed(60.0).bound)
     6

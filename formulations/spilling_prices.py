@@ -20,21 +20,14 @@ def relaxed_prices(model: SpillModel, seconds: float) -> dict[int, float] | None
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.model.pool import Pool
     >>> from cpplan.model.residency import Residency
+    >>> from cpplan.model.small_graphs import kept_meanwhile
     >>> from cpplan.program.anf import to_anf
     >>> from cpplan.spilling.problem import spill_problem
     >>> from formulations.spilling import build
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
     >>> pools = Pool("fast", 16), Pool("slow")
-    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
+    >>> problem = spill_problem(to_anf(kept_meanwhile()), Residency(), pools)
     >>> relaxed_prices(build(problem), 60.0)
     {2: 2.0}
     """

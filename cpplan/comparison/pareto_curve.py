@@ -58,15 +58,8 @@ def pareto(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> from cpplan.model.small_graphs import forward_and_back
+    >>> chain = forward_and_back()
     >>> pareto(chain, points=2)[["limit", "peak", "cost", "status"]].values.tolist()
     [[32, 32, 5, 'optimal'], [24, 24, 6, 'optimal']]
     """

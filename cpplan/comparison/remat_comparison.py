@@ -92,15 +92,8 @@ def compare_remat_rows(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> from cpplan.model.small_graphs import forward_and_back
+    >>> chain = forward_and_back()
     >>> for row in compare_remat_rows(chain, memory_limit="75%", algorithms=["given_order", "dtr"]):
     ...     print(row.algorithm, row.bytes, row.cost, row.status)
     cpplan 24 6 optimal

@@ -99,15 +99,8 @@ def compare_spill_rows(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
-    >>> graph, pools = Graph("g", tensors, ops), [Pool("fast", 16), Pool("slow")]
+    >>> from cpplan.model.small_graphs import kept_meanwhile
+    >>> graph, pools = kept_meanwhile(), [Pool("fast", 16), Pool("slow")]
     >>> rows = compare_spill_rows(graph, algorithms=["belady"], pools=pools)
     >>> [(row.algorithm, row.moved, row.status) for row in rows]
     [('cpplan', 16, 'optimal'), ('belady', 16, 'optimal')]

@@ -88,15 +88,8 @@ def spill_curve(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
-    >>> curve = spill_curve(Graph("g", tensors, ops), points=2)
+    >>> from cpplan.model.small_graphs import kept_meanwhile
+    >>> curve = spill_curve(kept_meanwhile(), points=2)
     >>> [(point.capacity, point.moved_bytes) for point in curve]
     [(24, 0), (16, 16)]
     """

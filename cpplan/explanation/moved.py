@@ -106,17 +106,10 @@ def explain_moves(plan: Plan, source: Graph | Program | None = None) -> MovesExp
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
     >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.small_graphs import kept_meanwhile
     >>> from cpplan.solving.pipeline import solve
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
-    >>> graph = Graph("g", tensors, ops)
+    >>> graph = kept_meanwhile()
     >>> plan = solve(graph, pools=[Pool("fast", 16), Pool("slow")], spill=True)
     >>> found = explain_moves(plan, graph)
     >>> [(row.tensor, row.moved) for row in found.tensors], found.saved_by_kib

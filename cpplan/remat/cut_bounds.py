@@ -97,16 +97,9 @@ def cut_bound(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import forward_and_back
     >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> problem = remat_problem(forward_and_back())
     >>> cut_bound(problem, 24, Budget(Deadline(60)), target=6)
     CutBound(cost=6, name='linear bound at cuts', cuts=(3,), infeasible=False)
     >>> cut_bound(problem, 23, Budget(Deadline(60))).infeasible

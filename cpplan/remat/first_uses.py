@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.small_graphs import read_at_the_end
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import evict
 from cpplan.remat.problem import RematProblem, remat_problem
@@ -32,11 +32,4 @@ def use_packed_schedules() -> None:
 
 def _recomputable() -> RematProblem:
     """Problem of four ops; within twelve bytes, the first op must run twice."""
-    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
-    ops = (
-        Op("f", outputs=("a",)),
-        Op("g", inputs=("a",), outputs=("b",)),
-        Op("h", inputs=("b",), outputs=("c",)),
-        Op("k", inputs=("a", "c"), outputs=("y",)),
-    )
-    return remat_problem(Graph("g", tensors, ops))
+    return remat_problem(read_at_the_end())

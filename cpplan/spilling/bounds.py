@@ -32,20 +32,13 @@ def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> Moved
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.model.pool import Pool
     >>> from cpplan.model.residency import Residency
+    >>> from cpplan.model.small_graphs import kept_meanwhile
     >>> from cpplan.program.anf import to_anf
     >>> from cpplan.spilling.problem import spill_problem
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
     >>> pools = Pool("fast", 16), Pool("slow")
-    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
+    >>> problem = spill_problem(to_anf(kept_meanwhile()), Residency(), pools)
     >>> bound_by_prices(problem, {2: 2.0}).value
     16
     """

@@ -56,18 +56,11 @@ def spill(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import kept_meanwhile
     >>> from cpplan.program.anf import to_anf
     >>> from cpplan.runtime.budget import make_budget
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
     >>> pools = Pool("fast", 16), Pool("slow")
-    >>> found = spill(to_anf(Graph("g", tensors, ops)), Residency(), pools, make_budget(10))
+    >>> found = spill(to_anf(kept_meanwhile()), Residency(), pools, make_budget(10))
     >>> found.choice.paid, found.bound.value, found.layout.order
     (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """

@@ -46,16 +46,9 @@ def drop(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import read_at_the_end
     >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
-    ... )
-    >>> drop(remat_problem(Graph("g", tensors, ops)), range(4), 12, Deadline(600))
+    >>> drop(remat_problem(read_at_the_end()), range(4), 12, Deadline(600))
     (0, 1, 2, 0, 3)
     """
     if not prepare(SCHEDULES, deadline):

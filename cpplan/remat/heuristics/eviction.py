@@ -81,16 +81,9 @@ def evict(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import read_at_the_end
     >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
-    ... )
-    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> problem = remat_problem(read_at_the_end())
     >>> problem.peak([0, 1, 2, 3]), evict(problem, [0, 1, 2, 3], 12, Deadline(10))
     (14, (0, 1, 2, 0, 3))
     """

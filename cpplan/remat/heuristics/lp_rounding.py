@@ -43,16 +43,9 @@ def round_relaxation(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import forward_and_back
     >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> chain = forward_and_back()
     >>> round_relaxation(remat_problem(chain), 24, range(5), Deadline(60))
     (0, 1, 2, 3, 0, 4)
     """

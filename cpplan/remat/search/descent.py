@@ -47,16 +47,9 @@ class Descent:
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import read_at_the_end
     >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
-    ... )
-    >>> descent = Descent(remat_problem(Graph("g", tensors, ops)), 5, [0, 1, 2, 3])
+    >>> descent = Descent(remat_problem(read_at_the_end()), 5, [0, 1, 2, 3])
     >>> descent.run(Deadline(10), target=12)
     >>> descent.best.schedule, descent.best.peak, descent.best.cost
     ((0, 1, 2, 0, 3), 12, 5)

@@ -107,16 +107,9 @@ def search_packed(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import read_at_the_end
     >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
-    ... )
-    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> problem = remat_problem(read_at_the_end())
     >>> found = search_packed(problem, 12, [0, 1, 2, 3], Budget(Deadline(60)), moves=2000)
     >>> found.schedule, found.peak, found.cost
     ((0, 1, 2, 0, 3), 12, 5)

@@ -59,17 +59,10 @@ def improve_windows(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.small_graphs import forward_and_back
     >>> from cpplan.remat.problem import remat_problem
     >>> from cpplan.runtime.deadline import Deadline
-    >>> ops = (
-    ...     Op("f0", outputs=("a",)),
-    ...     Op("f1", inputs=("a",), outputs=("b",)),
-    ...     Op("f2", inputs=("b",), outputs=("c",)),
-    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
-    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
-    ... )
-    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> problem = remat_problem(forward_and_back())
     >>> start = [0, 1, 0, 1, 2, 3, 0, 4]
     >>> improve_windows(problem, 24, start, Budget(Deadline(60)), searches=1).cost
     6

@@ -30,20 +30,13 @@ def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -
 
     Examples
     --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.model.pool import Pool
     >>> from cpplan.model.residency import Residency
+    >>> from cpplan.model.small_graphs import kept_meanwhile
     >>> from cpplan.program.anf import to_anf
     >>> from cpplan.spilling.problem import spill_problem
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
     >>> slow = Pool("slow", read_bandwidth=1, write_bandwidth=1, engine=True)
-    >>> program = to_anf(Graph("g", tensors, ops))
+    >>> program = to_anf(kept_meanwhile())
     >>> problem = spill_problem(program, Residency(), (Pool("fast", 16), slow), time=True)
     >>> hide_copies(problem, problem.gap_fixed == 1, np.full(4, 10), 0.0)
     Hidden(spill_until={0: 2}, reload_from={})

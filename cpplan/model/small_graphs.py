@@ -1,0 +1,64 @@
+"""Small graphs on which the examples of the documentation run, each the least that shows a fact."""
+
+from __future__ import annotations
+
+from cpplan.model.graph import Graph, Op, Tensor
+
+
+def forward_and_back() -> Graph:
+    """A chain of ops that runs forward and then back, as training does: all results of 8 bytes.
+
+    Every op once needs 32 bytes; with one op run again, 24 bytes are enough.
+
+    Examples
+    --------
+    >>> [(op.name, op.inputs) for op in forward_and_back().ops][-2:]
+    [('g1', ('b', 'c')), ('g0', ('a', 'd'))]
+    """
+    ops = (
+        Op("f0", outputs=("a",)),
+        Op("f1", inputs=("a",), outputs=("b",)),
+        Op("f2", inputs=("b",), outputs=("c",)),
+        Op("g1", inputs=("b", "c"), outputs=("d",)),
+        Op("g0", inputs=("a", "d"), outputs=("e",)),
+    )
+    return Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+
+
+def read_at_the_end() -> Graph:
+    """Ops one after another, of which the last also reads the first one's small result.
+
+    Every op once needs 14 bytes; with the first op run again, 12 bytes are enough.
+
+    Examples
+    --------
+    >>> read_at_the_end().ops[-1].inputs
+    ('a', 'c')
+    """
+    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c"), outputs=("y",)),
+    )
+    return Graph("g", tensors, ops)
+
+
+def kept_meanwhile() -> Graph:
+    """Ops whose first result is read by the last one: 24 bytes are live in between.
+
+    A fast pool of 16 bytes holds it all if the first result is moved out and back.
+
+    Examples
+    --------
+    >>> kept_meanwhile().ops[-1].inputs
+    ('a', 'c')
+    """
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c")),
+    )
+    return Graph("g", (Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)), ops)
