@@ -26,7 +26,7 @@ def forward_and_back() -> Graph:
 
 
 def read_at_the_end() -> Graph:
-    """Ops one after another, of which the last also reads the first one's small result.
+    """Four ops in a row; the last one also reads the small result of the first.
 
     Every op once needs 14 bytes; with the first op run again, 12 bytes are enough.
 
