@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.pieces import Pieces
-from cpplan.model.plan import Plan, Progress
+from cpplan.model.plan import Plan, Progress, RelationKind
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency, choose_residency
@@ -27,7 +27,7 @@ from cpplan.solving.tuning import SolvingTuning
 from cpplan.verification.verifier import verify_counting
 
 if TYPE_CHECKING:
-    from cpplan.spilling.outcome import Spilled
+    from cpplan.spilling.outcome import Shortfall, Spilled
     from cpplan.spilling.recomputing import Start
     from cpplan.splitting.solve import Split
 
@@ -104,7 +104,26 @@ def _move_pieces(
         if _moves_less(cut, found):
             found, split = cut, other
         other = next(splits, None)
+    if request.split and found.shortfall is not None:
+        found = replace(found, shortfall=_proved_or_tried(program, request, found.shortfall))
     return found, split
+
+
+def _proved_or_tried(program: Program, request: Request, short: Shortfall) -> Shortfall:
+    """The op that does not fit in any pieces, if there is one; else the op that came nearest."""
+    from cpplan.spilling.outcome import Shortfall
+    from cpplan.splitting.bounds import least_piece
+    from cpplan.splitting.problem import SplitProblem
+
+    # The boundary of the model may lie in the slow pool.
+    outside = Residency(inputs="outside", outputs="outside")
+    sharing: frozenset[RelationKind] = frozenset({"in place"} if request.in_place else ())
+    least = least_piece(SplitProblem(program, outside, sharing))
+    capacity = _two_pools(request)[0].capacity
+    assert capacity is not None
+    if least.op is None or least.bytes <= capacity:
+        return replace(short, tried=True)
+    return Shortfall(least.op, least.bytes, least.bytes - capacity)
 
 
 def _verified_plan(
@@ -168,7 +187,10 @@ def _splits(program: Program, request: Request, budget: Budget) -> Iterator[Spli
 
 
 def _moves_less(one: Spilled, other: Spilled) -> bool:
-    """True if the moves of one plan cost less than the other's, or only this plan fits."""
+    """True if one plan costs less than the other, only it fits, or fewer bytes are missing."""
+    if one.choice is None and other.choice is None:
+        missing = [0 if k.shortfall is None else k.shortfall.missing for k in (one, other)]
+        return missing[0] < missing[1]
     if one.choice is None or other.choice is None:
         return one.choice is not None
     return one.choice.paid < other.choice.paid

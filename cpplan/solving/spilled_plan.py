@@ -73,7 +73,8 @@ def make_spilled_plan(
     if layout is None or found.choice is None:
         none = np.zeros(0, np.int64)
         order = tuple(origin.get(name, name) for name in found.program.names)
-        status: Status = "unknown" if found.shortfall is None else "infeasible"
+        proved = found.shortfall is not None and not found.shortfall.tried
+        status: Status = "infeasible" if proved else "unknown"
         message = _reason(found, pools)
         return Plan(
             graph.name, status, (), none, none, none, None, order=order, message=message, **common
@@ -115,10 +116,11 @@ def _reason(found: Spilled, pools: tuple[Pool, Pool]) -> str:
     fast, slow = pools
     short = found.shortfall
     if short is not None:
-        return (
+        needs = (
             f"op {printable(short.op)} needs {short.needed} B of pool {printable(fast.name)}, "
             f"which holds {fast.capacity} B: {short.missing} B are missing"
         )
+        return f"no pieces that fit were found: {needs}" if short.tried else needs
     slow_size = "" if slow.capacity is None else f" of {format_bytes(slow.capacity)}"
     return (
         f"no plan within {fast.capacity} B of pool {printable(fast.name)} and pool "

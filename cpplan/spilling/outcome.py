@@ -29,11 +29,15 @@ def make_choice(problem: SpillProblem, kept: Flags, found_by: str) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """An op whose operands do not fit: its name, the bytes it needs, and the bytes missing."""
+    """An op whose operands do not fit: its name, the bytes it needs, and the bytes missing.
+
+    ``tried`` is true if other pieces of the op might need fewer bytes: then it proves nothing.
+    """
 
     op: str
     needed: int
     missing: int
+    tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def find_shortfall(problem: SpillProblem) -> Shortfall | None:
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
     >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
     >>> find_shortfall(spill_problem(program, Residency(), (Pool("fast", 12), Pool("slow"))))
-    Shortfall(op='f', needed=16, missing=4)
+    Shortfall(op='f', needed=16, missing=4, tried=False)
     """
     least = problem.least_load()
     step = int(np.argmax(least))

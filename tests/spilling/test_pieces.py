@@ -130,3 +130,31 @@ def test_bands_that_move_compute_the_same_bytes() -> None:
     offset[row] = 0 if offset[row] else 64
     with pytest.raises(VerificationError):
         cpplan.execute(model, replace(plan, offset=offset))
+
+
+@pytest.mark.parametrize(("capacity", "missing"), [(64, 128), (128, 64)])
+def test_an_op_that_fits_in_no_pieces_is_named_with_the_bytes_of_its_least(capacity, missing):
+    """Whole, op f has operands of 2,048 B; op g reads at least two rows and writes one."""
+    plan = solved_apart(three_pools(), capacity)
+    assert plan.status == "infeasible"
+    assert plan.message == (
+        f"op g needs 192 B of pool fast, which holds {capacity} B: {missing} B are missing"
+    )
+    assert solved_apart(three_pools(), 192).status == "optimal"
+
+
+def test_an_op_that_does_not_fit_whole_proves_nothing_if_pieces_might() -> None:
+    """No time is left to cut op f, which has operands of 2,048 B."""
+    plan = solved_apart(three_pools(), 512, time_limit=1e-9)
+    assert plan.status == "unknown"
+    assert plan.message == (
+        "no pieces that fit were found: "
+        "op f needs 2048 B of pool fast, which holds 512 B: 1536 B are missing"
+    )
+
+
+def solved_apart(graph: Graph, capacity: int, **options) -> Plan:
+    """A plan in pieces whose ops cannot read the slow pool."""
+    pools = [Pool("fast", capacity), Pool("slow")]
+    common = {"pools": pools, "spill": True, "split": True, "deterministic": True}
+    return cpplan.solve(graph, **common, **{"time_limit": 5, **options})
