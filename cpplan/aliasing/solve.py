@@ -352,7 +352,7 @@ class SharingSearch(LevelIncumbent[Choice]):
 
     def _prove(self, work: float, budget: Budget, deadline: Deadline) -> None:
         """Search candidates and offsets together by CP-SAT, unless there are too many pairs."""
-        from cpplan.aliasing.cp_sat_sharing import NAME, sharing_model
+        from cpplan.aliasing.cp_sat import SHARING, sharing_model
         from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 
         if self._pairs() > active().cp_sat_pairs:
@@ -360,9 +360,9 @@ class SharingSearch(LevelIncumbent[Choice]):
         shifts = allowed_shifts(self.problem, self.candidates, self.rules)
 
         def keep(proof: Proof[Ints]) -> None:
-            self.offer_bound(0, proof.bound, NAME)
+            self.offer_bound(0, proof.bound, SHARING)
             if proof.peak < self.best.peak:
-                self.adopt(proof.best, NAME)
+                self.adopt(proof.best, SHARING)
 
         prove_peak(
             sharing_model(self.problem, shifts),

@@ -86,7 +86,7 @@ def compare(
     import json
     from dataclasses import asdict
 
-    from cpplan.comparison.rivals.answer_files import read_answers
+    from cpplan.comparison.rivals.listings import read_answers
     from cpplan.io import load
     from cpplan.runtime.atomic import write_text
 

@@ -95,7 +95,7 @@ def _with_aliases(
     packed: Packed, ordering: OrderProblem, rows: Ints
 ) -> tuple[PeakModel[Any], Any, str]:
     """The model of orders, offsets and aliases, its hint, and its name."""
-    from cpplan.aliasing.cp_sat_joint_sharing import NAME, joint_sharing_model
+    from cpplan.aliasing.cp_sat import JOINT_SHARING, joint_sharing_model
     from cpplan.aliasing.distances import find_meetings
     from cpplan.aliasing.value_numbers import Origins
     from formulations.joint_sharing import SharedLayout
@@ -112,7 +112,8 @@ def _with_aliases(
     origins = Origins(program.graph, search.candidates)
     meetings = find_meetings(row, ordering.size.tolist(), candidates, origins)
     start = SharedLayout(np.array(program.order, np.int64), packed.offsets[rows])
-    return joint_sharing_model(ordering, packed.problem.alignment[rows], meetings), start, NAME
+    model = joint_sharing_model(ordering, packed.problem.alignment[rows], meetings)
+    return model, start, JOINT_SHARING
 
 
 def _packed(

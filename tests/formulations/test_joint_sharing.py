@@ -14,8 +14,7 @@ from support.random_orders import random_order_problem, random_topological
 from support.sharing_instances import random_read_graph, setting, two_branches
 from support.sharing_oracle import may_lie
 
-from cpplan.aliasing.cp_sat_joint_sharing import joint_sharing_model
-from cpplan.aliasing.cp_sat_sharing import sharing_model
+from cpplan.aliasing.cp_sat import joint_sharing_model, sharing_model
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import joint_model

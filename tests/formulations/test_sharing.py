@@ -14,7 +14,7 @@ from support.sharing_instances import setting
 from support.sharing_oracle import least_peak, may_lie, random_sharing_graph
 from support.solvers import new_solver
 
-from cpplan.aliasing.cp_sat_sharing import sharing_model
+from cpplan.aliasing.cp_sat import sharing_model
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import address_unit

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cpplan.cli.main import main
-from cpplan.comparison.rivals.answer_files import read_answers
+from cpplan.comparison.rivals.listings import read_answers
 from cpplan.model.errors import InputError
 
 DATASETS = Path(__file__).parents[2] / "datasets"

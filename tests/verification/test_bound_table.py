@@ -52,7 +52,7 @@ def bumped() -> tuple[Problem | Graph, Plan]:
 
 def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.aliasing import bounds as bound
-    from cpplan.aliasing import cp_sat_joint_sharing, cp_sat_sharing
+    from cpplan.aliasing import cp_sat
     from cpplan.ordering import bounds as order_bounds
     from cpplan.ordering import cuts as order_cuts
     from cpplan.ordering import solve as ordering
@@ -72,12 +72,12 @@ def test_every_name_that_planners_use_is_in_the_table():
     found = (bounds.live_bytes_bound, bounds.fixed_offset_bound, bounds.largest_buffer_bound)
     peak = [one(empty).name for one in found]
     peak += [cp_sat_packing._name(word) for word in cp_sat_packing.STRATEGIES]
-    peak += [canonical_search.NAME, niche_search.NAME, cp_sat_sharing.NAME, bound.NAME]
+    peak += [canonical_search.NAME, niche_search.NAME, cp_sat.SHARING, bound.NAME]
     peak += [order_bounds.FORCED, order_cuts.NAME, ordering.EXACT, ordering.LIU]
     peak += [
         cp_sat_ordering.NAME,
         cp_sat_joint.NAME,
-        cp_sat_joint_sharing.NAME,
+        cp_sat.JOINT_SHARING,
         relaxed_bound.ALIASED,
     ]
     peak += [splitting.NAME]

@@ -11,9 +11,9 @@ from cpplan.model.tensor import LIMIT
 from cpplan.packing.bounds import Bound
 from cpplan.packing.levels import LevelIncumbent
 from cpplan.packing.reduction import Reduction
+from cpplan.packing.sizes.bounds import TOPMOST, topmost_bound
 from cpplan.packing.sizes.levels import EXCESS, Level
 from cpplan.packing.sizes.size_set import SizeSet
-from cpplan.packing.sizes.topmost_bound import NAME, topmost_bound
 
 Report = Callable[[tuple[int, ...], tuple[int, ...], str], None]
 
@@ -55,7 +55,7 @@ class Arenas:
         """Lower bound on a level for layouts with these values on the earlier levels."""
         limits = self.limits(level - 1, values) if level else None
         found = topmost_bound(self.reduction.problem, self.bytes, self.levels[level], limits)
-        return Bound(found, NAME)
+        return Bound(found, TOPMOST)
 
     def limits(self, level: int, values: Sequence[int]) -> Ints:
         """Largest arenas for which levels up to this one keep these values, shape ``(sizes,)``."""

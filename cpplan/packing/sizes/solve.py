@@ -14,8 +14,8 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 from cpplan.packing.bounds import Bound
 from cpplan.packing.incumbent import Incumbent
-from cpplan.packing.sizes.arena_bounds import arena_bounds
 from cpplan.packing.sizes.arenas import Arenas, BestLayout, Report
+from cpplan.packing.sizes.bounds import arena_bounds
 from cpplan.packing.sizes.layout import SizesLayout
 from cpplan.packing.sizes.level_search import improve_levels
 from cpplan.packing.sizes.levels import LARGEST, SizesObjective, objective_levels
