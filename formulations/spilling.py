@@ -64,28 +64,8 @@ Literal = cp_model.IntVar
 _MANY_TERMS = 300_000
 
 
-def build(
-    problem: SpillProblem,
-    *,
-    upper: int | None = None,
-    capacity: Sequence[int] | None = None,
-    free: NDArray[np.bool_] | None = None,
-    near: NDArray[np.bool_] | None = None,
-) -> SpillModel:
+def build(problem: SpillProblem) -> SpillModel:
     """The model of a problem.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    upper
-        Upper limit: only plans that move fewer bytes are solutions.
-    capacity
-        Room of the fast pool at each step, if it is not the same at all steps.
-    free
-        Mask of the gaps that may change; the others stay as in ``near``.
-    near
-        Mask of the gaps kept in the solution around which to search.
 
     Examples
     --------
@@ -101,34 +81,23 @@ def build(
     >>> solver.solve(model.model) == cp_model.OPTIMAL, model.in_bytes(solver.objective_value)
     (True, 16)
     """
-    return SpillModel(problem, upper, capacity, free, near)
+    return SpillModel(problem)
 
 
 class SpillModel:
     """The constraint model; see the module's docstring for its names."""
 
-    def __init__(
-        self,
-        problem: SpillProblem,
-        upper: int | None,
-        capacity: Sequence[int] | None,
-        free: NDArray[np.bool_] | None,
-        near: NDArray[np.bool_] | None,
-    ):
+    def __init__(self, problem: SpillProblem):
         self.problem, self.model = problem, PolledModel()
-        limits = [problem.capacity] * problem.steps if capacity is None else list(capacity)
         numbers = [*problem.room.tolist(), *problem.credit_room.tolist(), *problem.base.tolist()]
         self.unit = math.gcd(*numbers) or 1
-        self.limits = [limit // self.unit for limit in limits]
+        self.limit = problem.capacity // self.unit
         self.unit_moved = problem.grain
         new = self.model.new_bool_var
         self.x: list[Literal | int] = [
             new(f"x{g}") if fixed < 0 else int(fixed)
             for g, fixed in enumerate(problem.gap_fixed.tolist())
         ]
-        if free is not None and near is not None:
-            for gap in np.flatnonzero(~free).tolist():
-                self.x[gap] = int(near[gap])
         self.p: list[Literal | int] = [
             1 if must else new(f"p{a}") for a, must in enumerate(problem.access_near.tolist())
         ]
@@ -142,7 +111,7 @@ class SpillModel:
         self._stays()
         self._over()
         self._capacity()
-        self._objective(upper)
+        self._objective()
 
     def _implies(self, one: Literal | int, other: Literal | int) -> None:
         """``one <= other``, where both may be constants."""
@@ -236,7 +205,7 @@ class SpillModel:
                 if not isinstance(t, int)
             ]
             total = cp_model.LinearExpr.weighted_sum([t for _, t in pairs], [f for f, _ in pairs])
-            self.rows[step] = self.model.add(total <= self.limits[step] - constant).index
+            self.rows[step] = self.model.add(total <= self.limit - constant).index
 
     def _chain(self, room: Sequence[int]) -> None:
         """Room held by gaps at each step, from the room at the step before."""
@@ -265,10 +234,10 @@ class SpillModel:
         np.add.at(change, problem.gap_lower[kept], room)
         np.subtract.at(change, problem.gap_upper[kept], room)
         most += np.cumsum(change)[:-1]
-        tight: NDArray[np.bool_] = most // self.unit > np.array(self.limits, np.int64)
+        tight: NDArray[np.bool_] = most // self.unit > self.limit
         return tight
 
-    def _objective(self, upper: int | None) -> None:
+    def _objective(self) -> None:
         problem, unit = self.problem, self.unit_moved
         terms: list[Literal] = []
         factors: list[int] = []
@@ -296,8 +265,6 @@ class SpillModel:
             constant += direct
             add(-direct, self.p[after])
         total = cp_model.LinearExpr.weighted_sum(terms, factors) + constant
-        if upper is not None:
-            self.model.add(total <= max(0, (upper - 1) // unit))
         self.model.minimize(total)
 
     def _start(self, storage: int) -> int:

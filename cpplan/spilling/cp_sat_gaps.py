@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cpplan.runtime.budget import Budget
@@ -13,19 +13,11 @@ if TYPE_CHECKING:
     from formulations.spilling import SpillModel
 
 
-def make_model(
-    problem: SpillProblem,
-    budget: Budget,
-    *,
-    upper: int | None = None,
-    capacity: Sequence[int] | None = None,
-) -> SpillModel | None:
+def make_model(problem: SpillProblem, budget: Budget) -> SpillModel | None:
     """The constraint model of a problem, or ``None`` if it is not built in time."""
     from formulations.spilling import build
 
-    return build_in_time(
-        lambda: build(problem, upper=upper, capacity=capacity), budget.deadline
-    )  # fmt: skip
+    return build_in_time(lambda: build(problem), budget.deadline)
 
 
 def search_gaps(
@@ -33,8 +25,6 @@ def search_gaps(
     start: Flags | None,
     budget: Budget,
     *,
-    upper: int | None = None,
-    capacity: Sequence[int] | None = None,
     proved: Callable[[int], None] = lambda bound: None,
 ) -> Flags | None:
     """Gaps kept by the cheapest solution found within the budget, or ``None`` if none was found.
@@ -47,17 +37,12 @@ def search_gaps(
         A solution to start from.
     budget
         Budget for building and solving the model.
-    upper
-        Only solutions whose moves cost less than this are searched for.
-    capacity
-        Capacity of the fast pool at each step; the pool's own capacity if left out.
     proved
-        Function that is called with each bound on the cost of moves. The bounds hold for this
-        capacity and for solutions below ``upper``.
+        Function that is called with each bound on the cost of moves.
     """
     from cpplan.runtime.cp_sat_run import run_model
 
-    model = make_model(problem, budget, upper=upper, capacity=capacity)
+    model = make_model(problem, budget)
     if model is None:
         return None
     if start is not None:
@@ -69,11 +54,5 @@ def search_gaps(
         if best is None or problem.paid(kept).sum() < problem.paid(best).sum():
             best = kept
 
-    run_model(
-        model,
-        budget,
-        found=found,
-        proved=proved,
-        linearization=2,
-    )
+    run_model(model, budget, found=found, proved=proved, linearization=2)
     return best

@@ -141,9 +141,9 @@ def block_axes(operation: Operation, block: int, *, deeper: bool) -> Iterator[Ax
         yield Axis(names[axis], shape_of(small)[axis], windows)
 
 
-def gather_axes(operation: Operation, axis: int, *, data: int = 0, indices: int = 1) -> list[Axis]:
+def gather_axes(operation: Operation, axis: int) -> list[Axis]:
     """Axes of a gather: those of its indices, and those of the data that it takes whole."""
-    table, picked, output = operation.input(data), operation.input(indices), operation.output
+    table, picked, output = operation.input(0), operation.input(1), operation.output
     rank, shape = len(shape_of(picked)), shape_of(output)
     if len(shape) != rank + len(shape_of(table)) - 1:
         raise NoAxes

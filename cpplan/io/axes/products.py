@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from cpplan.io.axes.operation import NoAxes, Operation, same, shape_of
 from cpplan.model.axes import Axis, Window
@@ -64,24 +64,19 @@ def matmul_axes(
         yield Axis("terms", rows[inner], (Window(left.name, inner), Window(right.name, over)), True)
 
 
-def attention_axes(operation: Operation, numbers: Sequence[int], mask: int | None) -> list[Axis]:
+def attention_axes(operation: Operation) -> list[Axis]:
     """Batch, heads and query rows of an attention.
 
-    Parameters
-    ----------
-    numbers
-        Positions of query, key and value, each ``(batch, heads, rows, elements)`` or, without an
-        axis of heads, ``(batch, rows, elements)``.
-    mask
-        Position of what is added to the scores, if there is one; its rows are the query's.
+    Inputs are query, key and value, each ``(batch, heads, rows, elements)`` or, without an axis of
+    heads, ``(batch, rows, elements)``; and perhaps a mask, whose rows are the query's.
     """
     output = operation.output
     shape = shape_of(output)
-    query, key, value = (operation.input(k) for k in numbers)
+    query, key, value = (operation.input(k) for k in range(3))
     rank = len(shape)
     if rank not in (3, 4) or any(len(shape_of(t)) != rank for t in (query, key, value)):
         raise NoAxes
-    given = operation.input(mask) if mask is not None and operation.has(mask) else None
+    given = operation.input(3) if operation.has(3) else None
 
     def masked(axis: int) -> list[tuple[Tensor, int]]:
         """The mask's own axis for one of the scores' four."""

@@ -185,7 +185,7 @@ def _attention(operation: Operation) -> list[Axis]:
     given = operation.attributes
     if given.get("is_causal") or any(operation.has(k) for k in (4, 5, 6)):
         raise NoAxes
-    return attention_axes(operation, (0, 1, 2), 3)
+    return attention_axes(operation)
 
 
 def _reduce(operation: Operation) -> Iterable[Axis]:

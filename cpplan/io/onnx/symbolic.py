@@ -65,8 +65,6 @@ class SymbolicShapes:
 def read_symbolic_onnx(
     source: str | PathLike[str] | onnx.ModelProto,
     dims: Mapping[str, object],
-    *,
-    name: str | None = None,
 ) -> Graph:
     """The graph of an ONNX model at the upper bounds of its variables, with its symbols.
 
@@ -79,8 +77,6 @@ def read_symbolic_onnx(
     dims
         Ranges of the symbolic dimensions of the model's inputs: an integer, ``(lower, upper)`` or a
         ``Range``. Without an upper bound, the model is read at the lower bound, but at 1 at least.
-    name
-        The graph's name; if left out, the file's name without its suffix, or the model's own name.
 
     Raises
     ------
@@ -100,7 +96,7 @@ def read_symbolic_onnx(
     """
     with naming(source):
         model = load_model(source, with_weights=False)
-        symbolic, reading = _read(model, dims, name or name_of(source, model))
+        symbolic, reading = _read(model, dims, name_of(source, model))
         graph = with_symbols(reading, symbolic.shapes, symbolic.lost)
         for sizes, other in reading.elsewhere:
             compare_bodies(graph, other, sizes)

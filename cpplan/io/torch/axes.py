@@ -229,7 +229,7 @@ def _attention(operation: Operation) -> list[Axis]:
     given = operation.attributes
     if given.get("dropout_p") or given.get("enable_gqa"):
         raise NoAxes
-    found = attention_axes(operation, (0, 1, 2), 3)
+    found = attention_axes(operation)
     # A causal mask depends on the row, so rows cannot be cut.
     return [axis for axis in found if axis.name != "rows" or not given.get("is_causal")]
 

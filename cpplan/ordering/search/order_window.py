@@ -17,34 +17,6 @@ from cpplan.model.problem import Ints
 from cpplan.ordering.problem import OrderProblem
 
 
-def window_problem(
-    problem: OrderProblem, order: Sequence[int] | Ints, begin: int, end: int
-) -> OrderProblem:
-    """The window ``[begin, end)`` of an order; its op ``k`` is ``order[begin + k]``. O(accesses).
-
-    For many windows of one order, :class:`OrderWindows` does the O(accesses) part once.
-
-    Raises
-    ------
-    InputError
-        If the window is empty or reaches beyond the order.
-
-    Examples
-    --------
-    >>> chain = OrderProblem(
-    ...     predecessors=((), (0,), (1,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([1, 2, 4]), accessed_by=((0, 1), (1, 2), (2,)),
-    ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
-    ... )
-    >>> chain.pressure([0, 1, 2]).tolist()
-    [1, 3, 6]
-    >>> window = window_problem(chain, [0, 1, 2], 1, 3)
-    >>> window.pressure([0, 1]).tolist(), window.present.tolist()
-    ([3, 6], [True, False, False])
-    """
-    return OrderWindows(problem, order).window(begin, end)
-
-
 class OrderWindows:
     """An order whose windows are taken out and put back, with its live bytes kept up to date.
 
@@ -73,8 +45,8 @@ class OrderWindows:
     ...     present=np.zeros(2, bool), kept=np.array([False, True]),
     ... )
     >>> windows = OrderWindows(fork, [0, 1, 2])
-    >>> windows.live
-    [4, 12, 12]
+    >>> windows.live, windows.window(1, 3).pressure([0, 1]).tolist()
+    ([4, 12, 12], [12, 12])
     >>> windows.put_back(1, 3, [1, 0])
     >>> windows.order, windows.live
     ([0, 2, 1], [4, 4, 12])

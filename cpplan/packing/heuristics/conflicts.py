@@ -30,7 +30,7 @@ def from_conflicts(
     """The packing problem in which exactly these pairs of buffers may not share bytes.
 
     A pair counts in both directions, however it is listed; a buffer does not conflict with itself.
-    :func:`one_way_conflicts` returns the pairs listed one way only. O(buffers × conflicts).
+    O(buffers × conflicts).
 
     Parameters
     ----------
@@ -99,24 +99,6 @@ def _candidates(
                 known = ", ".join(number)
                 raise InputError(f"buffer {buffer!r}: unknown pool {name!r}: expected {known}")
     return {row[b]: tuple(number[name] for name in names) for b, names in candidates.items()}
-
-
-def one_way_conflicts(lists: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Pairs listed by only one of their two buffers, and buffers that list themselves.
-
-    Planners that read the lists literally let these pairs overlap.
-
-    Examples
-    --------
-    >>> one_way_conflicts({"a": ["b"], "b": ["a", "c"], "c": ["c"]})
-    [('b', 'c'), ('c', 'c')]
-    """
-    return [
-        (one, other)
-        for one, others in lists.items()
-        for other in others
-        if one == other or one not in lists.get(other, ())
-    ]
 
 
 def _clique_cover(size: Ints, neighbours: Sequence[set[int]]) -> list[list[int]]:

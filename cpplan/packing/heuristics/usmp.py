@@ -96,7 +96,7 @@ class UsmpProblem:
                     raise InputError(f"buffer {buffer.name!r}: unknown {what} {wrong!r}")
 
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """The conflict lists as given; ``one_way_conflicts`` finds conflicts listed one way."""
+        """The conflict lists as given."""
         return {buffer.name: buffer.conflicts for buffer in self.buffers}
 
     def to_problem(self, name: str = "usmp") -> Problem:

@@ -41,8 +41,6 @@ def improve_schedule(
     *,
     copies: int = 2,
     free_order: bool = True,
-    bound: tuple[int | float, str] | None = None,
-    work: float | None = None,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome | None:
     """Lower the cost of a schedule within a limit until it is proved least or time is up.
@@ -63,10 +61,6 @@ def improve_schedule(
     free_order
         True if first runs may change places. If false, the bound is not raised, because other
         orders are not searched.
-    bound
-        A proved bound on every schedule's cost, and the name of its proof.
-    work
-        Most units of CP-SAT's deterministic time.
     report
         Called in the calling thread when the schedule or the bound improves.
 
@@ -85,15 +79,15 @@ def improve_schedule(
     >>> found.schedule, found.peak, found.cost, found.bound
     ((0, 1, 2, 3, 0, 4), 24, 6, 6)
     """
-    base, base_name = bound or (sum_costs(problem.cost), BASE)
+    once = sum_costs(problem.cost)
     start = tuple(start)
     fits = problem.peak(start) <= limit
-    beyond = cost_beyond(problem, copies) if free_order else base
+    beyond = cost_beyond(problem, copies) if free_order else once
 
     def outcome(proof: ScheduleProof) -> RematOutcome | None:
         if proof.schedule is None or proof.cost is None:
             return None
-        proved, name = max((base, base_name), (min(proof.bound, beyond), NAME), key=_first)
+        proved, name = max((once, BASE), (min(proof.bound, beyond), NAME), key=_first)
         return RematOutcome(
             schedule=proof.schedule,
             peak=problem.peak(proof.schedule),
@@ -108,14 +102,13 @@ def improve_schedule(
         if news is not None:
             report(news)
 
-    once = sum_costs(problem.cost)
     state = ScheduleProof(
         start if fits else None, problem.total_cost(start) if fits else None, once
     )
-    if state.cost is None or state.cost > base:
+    if state.cost is None or state.cost > once:
         order = None if free_order else tuple(dict.fromkeys(start))
         state = prove_schedule(
-            problem, limit, state, budget, copies=copies, order=order, work=work, report=tell
+            problem, limit, state, budget, copies=copies, order=order, report=tell
         )
     return outcome(state)
 

@@ -10,7 +10,7 @@ from support.random_orders import random_order_problem, random_topological
 
 from cpplan.model.errors import InputError
 from cpplan.ordering.problem import OrderProblem
-from cpplan.ordering.search.order_window import OrderWindows, window_problem
+from cpplan.ordering.search.order_window import OrderWindows
 
 
 def two_arms() -> OrderProblem:
@@ -30,7 +30,7 @@ def two_arms() -> OrderProblem:
 
 def test_window_of_two_arms_equals_the_one_made_by_hand():
     """x lies idle (base); a's result is there from the start; the arms' results stay."""
-    window = window_problem(two_arms(), [0, 1, 2, 3], 1, 3)
+    window = OrderWindows(two_arms(), [0, 1, 2, 3]).window(1, 3)
     assert window.names == ("b", "c")
     assert (window.base, window.entry) == (101, 0)
     assert window.size.tolist() == [2, 4, 8]
@@ -44,7 +44,7 @@ def test_window_of_two_arms_equals_the_one_made_by_hand():
 
 def test_the_whole_order_is_a_window():
     problem, order = two_arms(), [0, 2, 1, 3]
-    window = window_problem(problem, order, 0, 4)
+    window = OrderWindows(problem, order).window(0, 4)
     assert window.names == ("a", "c", "b", "d")
     assert window.pressure(range(4)).tolist() == problem.pressure(order).tolist()
 
@@ -74,7 +74,7 @@ def test_a_window_has_the_precedences_between_its_ops(seed):
     rng = random.Random(1000 + seed)
     problem = random_order_problem(rng, 9)
     order = random_topological(rng, problem)
-    window = window_problem(problem, order, 2, 7)
+    window = OrderWindows(problem, order).window(2, 7)
     for _ in range(20):
         inner = rng.sample(range(5), 5)
         moved = order[:2] + [order[2 + k] for k in inner] + order[7:]
@@ -84,4 +84,4 @@ def test_a_window_has_the_precedences_between_its_ops(seed):
 @pytest.mark.parametrize(("begin", "end"), [(-1, 2), (2, 2), (3, 5)])
 def test_what_is_no_window_is_refused(begin, end):
     with pytest.raises(InputError, match="is no window of 4 ops"):
-        window_problem(two_arms(), [0, 1, 2, 3], begin, end)
+        OrderWindows(two_arms(), [0, 1, 2, 3]).window(begin, end)
