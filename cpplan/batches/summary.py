@@ -134,13 +134,8 @@ def summarize(
     rows = [_checked(row, number) for number, row in enumerate(rows, 1)]
     if not rows:
         raise InputError("no rows to summarize")
-    table = _by_setting(rows)
     models = list(dict.fromkeys(row["model"] for row in rows))
-    if len(table) > limits.MOST_SETTINGS:
-        raise InputError(f"{len(table)} settings: expected at most {limits.MOST_SETTINGS}")
-    if len(models) * len(table) > limits.MOST_PAIRS:
-        pairs = f"{len(models)} models and {len(table)} settings"
-        raise InputError(f"{pairs}: expected at most {limits.MOST_PAIRS} pairs of them")
+    table = _by_setting(rows, len(models))
     value = {
         setting: {model: _measured(column.get(model), measure) for model in models}
         for setting, column in table.items()
@@ -154,22 +149,7 @@ def summarize(
     for name, column in table.items():
         factor = {m: _ratio(value[name][m], best[m]) for m in models}
         means = {m: column[m] for m in common if m in column}
-        settings.append(
-            SettingSummary(
-                setting=name,
-                models=len(models),
-                planned=sum(row.get("bytes") is not None for row in column.values()),
-                optimal=sum(row.get("status") == "optimal" for row in column.values()),
-                to_best=geometric_mean(factor[m] for m in means),
-                to_bound=geometric_mean(map(_to_bound, means.values())),
-                to_baseline={
-                    baseline: geometric_mean(row.get(RATIO + baseline) for row in means.values())
-                    for baseline in baselines
-                },
-                seconds=sum(row.get("seconds") or 0.0 for row in column.values()),
-                profile=tuple(_share(factor.values(), most) for most in factors),
-            )
-        )
+        settings.append(_summarize_setting(name, column, factor, means, baselines, factors))
     names = list(table)
     measured = {name: np.array([column[m] for m in models]) for name, column in value.items()}
     return Summary(
@@ -192,14 +172,46 @@ def summarize(
     )  # fmt: skip
 
 
-def _by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Setting -> model -> its row."""
+def _summarize_setting(
+    name: str,
+    column: Mapping[str, Mapping[str, Any]],
+    factor: Mapping[str, float | None],
+    means: Mapping[str, Mapping[str, Any]],
+    baselines: Sequence[str],
+    factors: Sequence[float],
+) -> SettingSummary:
+    """Figures of a setting: counts of all its rows, and means over the rows of ``means``."""
+    return SettingSummary(
+        setting=name,
+        models=len(factor),
+        planned=sum(row.get("bytes") is not None for row in column.values()),
+        optimal=sum(row.get("status") == "optimal" for row in column.values()),
+        to_best=geometric_mean(factor[m] for m in means),
+        to_bound=geometric_mean(map(_to_bound, means.values())),
+        to_baseline={
+            baseline: geometric_mean(row.get(RATIO + baseline) for row in means.values())
+            for baseline in baselines
+        },
+        seconds=sum(row.get("seconds") or 0.0 for row in column.values()),
+        profile=tuple(_share(factor.values(), most) for most in factors),
+    )
+
+
+def _by_setting(
+    rows: Iterable[Mapping[str, Any]], models: int
+) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Setting -> model -> its row, for a number of models; raise if there are too many pairs."""
     table: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         column = table.setdefault(row["setting"], {})
         if row["model"] in column:
             raise InputError(f"model {row['model']!r} has two rows of setting {row['setting']!r}")
         column[row["model"]] = row
+    if len(table) > limits.MOST_SETTINGS:
+        raise InputError(f"{len(table)} settings: expected at most {limits.MOST_SETTINGS}")
+    if models * len(table) > limits.MOST_PAIRS:
+        pairs = f"{models} models and {len(table)} settings"
+        raise InputError(f"{pairs}: expected at most {limits.MOST_PAIRS} pairs of them")
     return table
 
 

@@ -16,6 +16,7 @@ from cpplan.model.printable import printable
 from cpplan.model.residency import Residency
 from cpplan.program.timeline import least_time, run_time
 from cpplan.spilling.outcome import Spilled
+from cpplan.spilling.packed import Layout
 
 
 def make_spilled_plan(
@@ -79,15 +80,26 @@ def make_spilled_plan(
         return Plan(
             graph.name, status, (), none, none, none, None, order=order, message=message, **common
         )
-    buffers = layout.problem
+    return _placed_plan(found, layout, pools[1], least, common)
+
+
+def _placed_plan(
+    found: Spilled, layout: Layout, slow: Pool, least: int | float | None, common: dict[str, Any]
+) -> Plan:
+    """The plan of a layout; ``least`` bounds its time, if that was minimised."""
+    assert found.choice is not None
+    graph, buffers, origin = found.program.graph, layout.problem, found.origin or {}
     placed = set(buffers.names)
     places = {n: p for n, p in layout.moved.places(graph).items() if p[0] in placed}
     boundary = {
         kind: tuple(t.name for t in graph.tensors if t.kind == kind and t.name in places)
         for kind in ("input", "output")
     }
-    spent = run_time(graph, layout.order, layout.moves, pools[1]) if time else None
-    meets = spent == least if time else found.choice.paid == bound.value
+    if least is None:
+        spent, meets = None, found.choice.paid == found.bound.value
+    else:
+        spent = run_time(graph, layout.order, layout.moves, slow)
+        meets = spent == least
     return Plan(
         graph.name,
         "optimal" if meets else "feasible",

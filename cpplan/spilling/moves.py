@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cpplan.model.moves import Move
+from cpplan.model.moves import Move, MoveKind
 from cpplan.spilling.problem import Flags, SpillProblem
 
 
@@ -67,11 +67,7 @@ def order_with_moves(
     """
     fast, slow = pools
     near, spilled = problem.near(kept), problem.spilled(kept)
-    dropped_before = {
-        int(after)
-        for after, keep in zip(problem.gap_after.tolist(), kept.tolist(), strict=True)
-        if after >= 0 and not keep
-    }
+    dropped_before = set(problem.gap_after[~kept].tolist())
     steps = problem.steps
     waits: list[list[tuple[int, bool]]] = [[] for _ in range(steps + 1)]
     spills: list[list[int]] = [[] for _ in range(steps + 1)]
@@ -102,22 +98,21 @@ def order_with_moves(
     names = _Names(problem.ops)
     order: list[str] = []
     moves: list[Move] = []
+
+    def add(kind: MoveKind, storage: int, *, out: bool) -> None:
+        """Add a step for a move of a storage, out of the fast pool or into it."""
+        order.append(names.of(f"{kind} {problem.names[storage]}"))
+        size = 0 if kind == "wait" else int(problem.size[storage])
+        ends = (fast, slow) if out else (slow, fast)
+        moves.append(Move(kind, order[-1], problem.names[storage], size, *ends))
+
     for step in range(steps + 1):
         for storage, out in waits[step]:
-            name = names.of(f"wait {problem.names[storage]}")
-            ends = (fast, slow) if out else (slow, fast)
-            moves.append(Move("wait", name, problem.names[storage], 0, *ends))
-            order.append(name)
-        for kind, storages, (source, target) in (
-            ("spill", spills[step], (fast, slow)),
-            ("reload", reloads[step], (slow, fast)),
-            ("reload", begun[step], (slow, fast)),
-        ):
-            for storage in storages:
-                name = names.of(f"{kind} {problem.names[storage]}")
-                size = int(problem.size[storage])
-                moves.append(Move(kind, name, problem.names[storage], size, source, target))  # type: ignore[arg-type]
-                order.append(name)
+            add("wait", storage, out=out)
+        for storage in spills[step]:
+            add("spill", storage, out=True)
+        for storage in (*reloads[step], *begun[step]):
+            add("reload", storage, out=False)
         if step < steps and problem.ops:
             order.append(problem.ops[step])
             moves += direct[step]

@@ -256,26 +256,20 @@ def spill_problem(
     size = np.array([s.tensor.nbytes for s in rows.storages], np.int64)
     room = -(-size // grid) * grid
     credit, over = _credits(program if share else None, rows, access, gap, room)
+    slow = pools[1] if time else None
     assert fast.capacity is not None
-
-    def cost(kind: MoveKind, sizes: Ints) -> Ints:
-        if not time:
-            return sizes
-        cycles = (move_cycles(kind, bytes_, pools[1]) for bytes_ in sizes.tolist())
-        return np.fromiter(cycles, np.int64, len(sizes))
-
     return SpillProblem(
         names=tuple(rows.names),
         size=size,
         room=room,
-        spill_cost=cost("spill", size),
-        reload_cost=cost("reload", size),
+        spill_cost=_costs("spill", size, slow),
+        reload_cost=_costs("reload", size, slow),
         written=np.array([not s.brought for s in rows.storages], bool),
         stay=np.array([_stays(s) for s in rows.storages], bool),
         access_storage=access[:, 0],
         access_step=access[:, 1],
         access_bytes=access[:, 2],
-        access_cost=cost("read", access[:, 2]),
+        access_cost=_costs("read", access[:, 2], slow),
         access_near=access[:, 3].astype(bool),
         gap_storage=gap[:, 0],
         gap_lower=gap[:, 1],
@@ -293,6 +287,14 @@ def spill_problem(
         capacity=-(-fast.capacity // grid) * grid,
         ops=program.names,
     )
+
+
+def _costs(kind: MoveKind, sizes: Ints, slow: Pool | None) -> Ints:
+    """Costs of moves: their bytes, or their cycles if the slow pool is given."""
+    if slow is None:
+        return sizes
+    cycles = (move_cycles(kind, bytes_, slow) for bytes_ in sizes.tolist())
+    return np.fromiter(cycles, np.int64, len(sizes))
 
 
 def alignments(

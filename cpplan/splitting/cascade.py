@@ -58,13 +58,7 @@ class Cascade:
                 made_table[local[storage]] = tables.row(grid.table(k, name, storage))
             write_start.append(len(write))
         self._extent = extent
-        self._ops = (
-            _array(extent),
-            _array(adds),
-            _array(read_start),
-            _array(write_start),
-            _array(write),
-        )
+        self._ops = tuple(map(_array, (extent, adds, read_start, write_start, write)))
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         self._reads = tuple(_array(column) for column in columns)
         reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)

@@ -207,15 +207,8 @@ def _storages(
     written: dict[str, list[str]] = {}
     for run in runs:
         for name in run.op.outputs + run.op.workspaces:
-            place = run.places[name]
-            reads = [
-                run.places[i] for i in run.op.inputs if run.places[i].retention is place.retention
-            ]
-            at = place.begin
-            for begin, end in sorted((r.begin, r.end) for r in reads):
-                at = max(at, end) if begin <= at else at
-            if at < place.end or not reads:
-                written.setdefault(place.retention.name, []).append(name)
+            if not _is_passed(run, name):
+                written.setdefault(run.places[name].retention.name, []).append(name)
     found: dict[str, _Kept] = {}
     base: list[tuple[int, int, int]] = []
     touched = {id(place.retention) for run in runs for place in run.places.values()}
@@ -265,18 +258,18 @@ def _cost(kind: MoveKind, size: int, plan: Plan) -> int:
     return size if plan.time_bound is None else move_cycles(kind, size, plan.pools[1])
 
 
+def _is_passed(run: Run, name: str) -> bool:
+    """True if the op also reads all bytes of a result, and so only passes them on."""
+    place, inputs = run.places[name], [run.places[i] for i in run.op.inputs]
+    at, reads = place.begin, [p for p in inputs if p.retention is place.retention]
+    for begin, end in sorted((p.begin, p.end) for p in reads):
+        at = max(at, end) if begin <= at else at
+    return bool(reads) and at >= place.end
+
+
 def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], plan: Plan) -> None:
-    inputs = [run.places[name] for name in run.op.inputs]
-
-    def passed(name: str) -> bool:
-        place = run.places[name]
-        at, reads = place.begin, [p for p in inputs if p.retention is place.retention]
-        for begin, end in sorted((p.begin, p.end) for p in reads):
-            at = max(at, end) if begin <= at else at
-        return bool(reads) and at >= place.end
-
     made = run.op.outputs + run.op.workspaces
-    only_views = bool(run.op.outputs) and all(map(passed, made))
+    only_views = bool(run.op.outputs) and all(_is_passed(run, name) for name in made)
     free = {run.places[name].retention.name for name in run.op.outputs} if only_views else set()
     bytes_of: dict[str, int] = {}
     for name in dict.fromkeys(run.op.tensors):

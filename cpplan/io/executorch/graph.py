@@ -56,6 +56,8 @@ def translate(
     buffers = mutable_buffers(module, signature)
     inputs = get_graph_input_tensors(module.graph.nodes, signature) | buffers
     outputs = get_graph_output_tensors(module.graph.nodes)
+    kinds: dict[TensorSpec, str] = dict.fromkeys(outputs, "output")
+    kinds |= dict.fromkeys(inputs, "input") | dict.fromkeys(buffers, "constant")
     views = {
         spec: (storage.name, within)
         for storage in find_storages(planned, names)
@@ -66,43 +68,37 @@ def translate(
         Tensor(
             names[spec],
             spec.allocated_memory,
-            kind="constant" if spec in buffers
-            else "input" if spec in inputs
-            else "output" if spec in outputs
-            else "intermediate",
+            kind=kinds.get(spec, "intermediate"),
             alignment=spec.alignment,
             view_of=views.get(spec),
         )
         for spec in planned
-    )  # fmt: skip
+    )
     nodes = {node.name: node for node in module.graph.nodes if _computes(node)}
-    known = set(planned)
-    written = set(inputs)
+    known, written = set(planned), set(inputs)
     waits = _keep_writes_in_order(list(nodes.values()))
     ops = []
     for node in nodes.values():
         made = [spec for spec in dict.fromkeys(get_node_tensor_specs(node)) if spec in known]
         fresh = [spec for spec in made if spec not in written]
         written.update(fresh)
-        read = dict.fromkeys(spec for spec in _reads(node) if spec in known and spec not in fresh)
-        read.update(dict.fromkeys(spec for spec in made if spec not in fresh))
-        sequence = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        accessed = [*(spec for spec in _reads(node) if spec in known), *made]
+        read = dict.fromkeys(spec for spec in accessed if spec not in fresh)
         pairs = [
             (names[result], names[source])
             for result, source in in_place_pairs(node)
             if result in fresh and source in read and _may_lie_over(result, source, inputs)
         ]
-        ops.append(
-            Op(
-                node.name,
-                kind_of(node),
-                tuple(names[spec] for spec in read),
-                tuple(names[spec] for spec in fresh),
-                in_place=tuple(pairs),
-                after=tuple(dict.fromkeys([*_needs(node), *waits[node]])),
-                sequence="random" if sequence else None,
-            )
+        op = Op(
+            node.name,
+            kind_of(node),
+            tuple(names[spec] for spec in read),
+            tuple(names[spec] for spec in fresh),
+            in_place=tuple(pairs),
+            after=tuple(dict.fromkeys([*_needs(node), *waits[node]])),
+            sequence="random" if _is_random(node) else None,
         )
+        ops.append(op)
     returned = [spec for spec in planned if spec in outputs and spec not in written]
     if any(spec not in views for spec in returned):
         end = next(iter(reversed(module.graph.nodes)))
@@ -111,6 +107,10 @@ def translate(
         nodes[end.name] = end
     graph = Graph(type(module).__name__, tensors, tuple(ops))
     return Translation(graph, nodes, {names[spec]: spec for spec in planned})
+
+
+def _is_random(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def goes_along(node: Node) -> bool:

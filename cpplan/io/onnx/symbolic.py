@@ -160,9 +160,7 @@ def _read(
 
     ranges = read_ranges(dims)
     prepared = prepare_model(model, with_weights=False)
-    opsets = opset_versions(prepared)
-
-    kept: set[str] = set()
+    opsets, kept = opset_versions(prepared), set[str]()
 
     def read_at(sizes: Mapping[str, int]) -> tuple[onnx.ModelProto, Translation]:
         copy = onnx.ModelProto()
@@ -199,7 +197,6 @@ def _read(
     has_bodies = any(op.bodies for op in graph.ops)
     lowest, *others = sizes_to_check(ranges)
     for sizes in (most, lowest, *others):
-        fixed = graph if sizes == most else None
         if sizes in checked:
             continue
         other = compare(
@@ -207,7 +204,7 @@ def _read(
             shapes,
             lost,
             sizes,
-            lambda at, fixed=fixed: fixed or read_at(at)[1].graph,  # type: ignore[misc]
+            lambda at: graph if at == most else read_at(at)[1].graph,
             must_hold=sizes in (most, lowest),
         )
         if other is not None:

@@ -124,10 +124,7 @@ def search_packed(
     walk = _Walk(problem, buffers, schedule, budget.seed, joint=joint, offsets=offsets)
     walk.separate(deadline.share(tuning.packed_start_share), tuning.packed_separations)
     tried = tuning.packed_first_moves * len(schedule) if moves is None else moves // 2
-    if 0 < walk.lacking < tuning.packed_near:
-        walk.round(tried, deadline.share(tuning.packed_repair_share))
-    if not walk.fits and moves is None:
-        _explore(walk, tried, deadline.share(tuning.packed_warm_share))
+    _repair(walk, tried, deadline, explore=moves is None)
     for turn in range(tuning.packed_turns if moves is None else 1):
         if not joint or walk.fits or deadline.expired():
             break
@@ -143,10 +140,7 @@ def search_packed(
             problem, buffers, np.array(fewer.schedule, np.int64), budget.seed, joint=joint
         )
         other.separate(deadline, 2 * tuning.packed_separations)
-        if 0 < other.lacking < tuning.packed_near:
-            other.round(tried, deadline.share(tuning.packed_repair_share))
-        if not other.fits and moves is None:
-            _explore(other, tried, deadline.share(tuning.packed_warm_share))
+        _repair(other, tried, deadline, explore=moves is None)
         if other.lacking < walk.lacking:
             walk, schedule = other, np.array(fewer.schedule, np.int64)
     target = max(target_cost, problem.total_cost(range(len(problem))))
@@ -165,6 +159,15 @@ def search_packed(
         walk.round(tried, deadline)
         walk.separate(deadline, tuning.packed_separations)
         left, size = left - tried, int(size * tuning.packed_growth)
+
+
+def _repair(walk: _Walk, moves: int, deadline: Deadline, *, explore: bool) -> None:
+    """Search near a schedule that lacks little room; if it still does not fit, further off."""
+    tuning = active()
+    if 0 < walk.lacking < tuning.packed_near:
+        walk.round(moves, deadline.share(tuning.packed_repair_share))
+    if not walk.fits and explore:
+        _explore(walk, moves, deadline.share(tuning.packed_warm_share))
 
 
 def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
