@@ -1,8 +1,11 @@
 """Compiled part of the insertion search; see ``insertion_search`` for the method.
 
 ``order`` and ``by_latest`` list the placed buffers by lowest end and by latest offset. ``cursor``
-keeps three numbers between calls: buffers placed, moves made, and the tenure. ``scratch`` has one
-word for each section and four for each buffer.
+keeps three numbers between calls: buffers placed, moves made, and the tenure. ``scratch`` has two
+words for each section and four for each buffer.
+
+A move changes few lowest ends and latest offsets. So a push after a move ends early: a section is
+stale while the buffer last met there has moved, and once no section is, all further buffers stay.
 """
 
 # The compiler gives these functions their types.
@@ -32,11 +35,13 @@ def _draw(random, below):
 
 
 @compiled_loop
-def _resort(rows, count, key):
-    """Sort rows by key, by insertion: a move hardly changes the order."""
-    for k in range(1, count):
+def _resort(rows, first, last, count, key):
+    """Sort rows by key, by insertion; only those from ``first`` to ``last`` are out of order."""
+    for k in range(max(1, first), count):
         row = rows[k]
         value = key[row]
+        if k > last and key[rows[k - 1]] <= value:
+            break
         at = k
         while at > 0 and key[rows[at - 1]] > value:
             rows[at] = rows[at - 1]
@@ -45,9 +50,10 @@ def _resort(rows, count, key):
 
 
 @compiled_loop
-def _without_ejected(rows, count, placed):
-    kept = 0
-    for k in range(count):
+def _without_ejected(rows, first, count, placed):
+    """Remove rows that are not placed, from position ``first`` on; returns how many are left."""
+    kept = first
+    for k in range(first, count):
         if placed[rows[k]]:
             rows[kept] = rows[k]
             kept += 1
@@ -104,6 +110,147 @@ def _push_up(order, last, count, limit, spans, step, pinned, size, skyline, late
 
 
 @compiled_loop
+def _highest(row, spans, floor):
+    """Highest floor over the spans of a row."""
+    first_span, lower, upper = spans
+    highest = 0
+    for span in range(first_span[row], first_span[row + 1]):
+        for section in range(lower[span], upper[span]):
+            highest = max(highest, floor[section])
+    return highest
+
+
+@compiled_loop
+def _lowest(row, limit, spans, skyline):
+    """Lowest skyline over the spans of a row, at most ``limit``."""
+    first_span, lower, upper = spans
+    lowest = limit
+    for span in range(first_span[row], first_span[row + 1]):
+        for section in range(lower[span], upper[span]):
+            lowest = min(lowest, skyline[section])
+    return lowest
+
+
+@compiled_loop
+def _fill(row, spans, value, sections):
+    """Set the sections of a row to a value."""
+    first_span, lower, upper = spans
+    for span in range(first_span[row], first_span[row + 1]):
+        for section in range(lower[span], upper[span]):
+            sections[section] = value
+
+
+@compiled_loop
+def _mark(row, spans, value, stale):
+    """Mark the sections of a row as stale (1) or not (0); returns how many more are stale."""
+    first_span, lower, upper = spans
+    more = 0
+    for span in range(first_span[row], first_span[row + 1]):
+        for section in range(lower[span], upper[span]):
+            more += value - stale[section]
+            stale[section] = value
+    return more
+
+
+@compiled_loop
+def _end_on(row, floor, spans, step, pinned, size):
+    """The lowest end of a row that lies on the floor."""
+    offset = _highest(row, spans, floor)
+    if step[row] > 1:
+        offset = (offset + step[row] - 1) // step[row] * step[row]
+    if pinned[row] >= 0:
+        offset = pinned[row]
+    return offset + size[row]
+
+
+@compiled_loop
+def _offset_below(row, limit, skyline, spans, step, pinned, size):
+    """The latest offset of a row that hangs from the skyline."""
+    offset = _lowest(row, limit, spans, skyline) - size[row]
+    if step[row] > 1:
+        offset = offset // step[row] * step[row]
+    if pinned[row] >= 0:
+        offset = pinned[row]
+    return offset
+
+
+@compiled_loop
+def _push_down_after(
+    inserted, at, last_out, order, count, placed, spans, step, pinned, size, floor, stale,
+    lowest_end,
+):  # fmt: skip
+    """Compute lowest ends after a move; returns the position before which rows have changed.
+
+    The inserted row comes before position ``at``; rows that are not placed were ejected, the last
+    one at position ``last_out``.
+    """
+    for section in range(len(floor)):
+        floor[section], stale[section] = 0, 0
+    for k in range(at):
+        _fill(order[k], spans, lowest_end[order[k]], floor)
+    lowest_end[inserted] = _end_on(inserted, floor, spans, step, pinned, size)
+    _fill(inserted, spans, lowest_end[inserted], floor)
+    left = _mark(inserted, spans, 1, stale)
+    for k in range(at, count):
+        row = order[k]
+        if not placed[row]:
+            left += _mark(row, spans, 1, stale)
+            continue
+        if left > 0:
+            end = _end_on(row, floor, spans, step, pinned, size)
+            left += _mark(row, spans, np.int64(end != lowest_end[row]), stale)
+            lowest_end[row] = end
+        elif k > last_out:
+            return k
+        _fill(row, spans, lowest_end[row], floor)
+    return count
+
+
+@compiled_loop
+def _push_up_after(
+    inserted, at, limit, order, count, placed, spans, step, pinned, size, skyline, stale, latest
+):
+    """Compute latest offsets below ``limit`` after a move; the mirror of ``_push_down_after``."""
+    for section in range(len(skyline)):
+        skyline[section], stale[section] = limit, 0
+    left = 0
+    for k in range(count - 1, at - 1, -1):
+        row = order[k]
+        if not placed[row]:
+            left += _mark(row, spans, 1, stale)
+            continue
+        if left > 0:
+            offset = _offset_below(row, limit, skyline, spans, step, pinned, size)
+            left += _mark(row, spans, np.int64(offset != latest[row]), stale)
+            latest[row] = offset
+        _fill(row, spans, latest[row], skyline)
+    latest[inserted] = _offset_below(inserted, limit, skyline, spans, step, pinned, size)
+    _fill(inserted, spans, latest[inserted], skyline)
+    left += _mark(inserted, spans, 1, stale)
+    for k in range(at - 1, -1, -1):
+        if left == 0:
+            break
+        row = order[k]
+        offset = _offset_below(row, limit, skyline, spans, step, pinned, size)
+        left += _mark(row, spans, np.int64(offset != latest[row]), stale)
+        latest[row] = offset
+        _fill(row, spans, offset, skyline)
+
+
+@compiled_loop
+def _first_above(order, count, lowest_end, offset):
+    """Position of the first row that ends above an offset."""
+    first, last = 0, count
+    while first < last:
+        middle = (first + last) // 2
+        if lowest_end[order[middle]] <= offset:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@compiled_loop
 def _best_offset(
     limit, room, grid, ends, starts, count, lowest_end, latest, weight, pinned, held, now, random
 ):
@@ -123,9 +270,13 @@ def _best_offset(
         if above == 0:
             on_top = 0
         elif above <= count:
-            on_top = (lowest_end[ends[above - 1]] + grid - 1) // grid * grid
+            on_top = lowest_end[ends[above - 1]]
+            if grid > 1:
+                on_top = (on_top + grid - 1) // grid * grid
         if below < count:
-            beneath = (latest[starts[below]] - room) // grid * grid
+            beneath = latest[starts[below]] - room
+            if grid > 1:
+                beneath = beneath // grid * grid
         elif below == count:
             beneath = last
         if on_top <= beneath:
@@ -183,7 +334,7 @@ def search(
     random,
 ):
     """Make ``moves`` moves, or fewer if all buffers are placed below ``limit``: then true."""
-    skyline, waiting, ends, starts, weight = scratch
+    skyline, stale, waiting, ends, starts, weight = scratch
     left = 0
     for row in range(len(size)):
         weight[row] = difficulty[row] * penalty[row]
@@ -193,8 +344,8 @@ def search(
     count = cursor[PLACED]
     _push_down(order, 0, count, spans, step, pinned, size, skyline, lowest_end)
     _push_up(order, count, count, limit, spans, step, pinned, size, skyline, latest)
-    _resort(order, count, lowest_end)
-    _resort(by_latest, count, latest)
+    _resort(order, 0, count, count, lowest_end)
+    _resort(by_latest, 0, count, count, latest)
     for _ in range(moves):
         if left == 0:
             break
@@ -205,20 +356,19 @@ def search(
         if weight[waiting[drawn]] > weight[waiting[chosen]]:
             chosen = drawn
         row = waiting[chosen]
+        room, grid = size[row], step[row]
         between = 0
         for k in range(count):
             other = by_latest[k]
-            if meets[row, other] and latest[other] - size[row] < lowest_end[other]:
-                starts[between] = other
-                between += 1
+            starts[between] = other
+            between += meets[row, other] & (latest[other] - room < lowest_end[other])
         between = 0
         for k in range(count):
             other = order[k]
-            if meets[row, other] and latest[other] - size[row] < lowest_end[other]:
-                ends[between] = other
-                between += 1
+            ends[between] = other
+            between += meets[row, other] & (latest[other] - room < lowest_end[other])
         offset = _best_offset(
-            limit, size[row], step[row], ends, starts, between, lowest_end, latest, weight, pinned,
+            limit, room, grid, ends, starts, between, lowest_end, latest, weight, pinned,
             held, now, random,
         )  # fmt: skip
         if offset < 0:
@@ -228,35 +378,38 @@ def search(
         ejected = 0
         for k in range(between):
             other = starts[k]
-            if latest[other] < offset + size[row] and lowest_end[other] > offset:
+            if latest[other] < offset + room and lowest_end[other] > offset:
                 placed[other] = False
                 waiting[left] = other
                 left += 1
                 ejected += 1
                 penalty[other] += learning
                 weight[other] = difficulty[other] * penalty[other]
-        at = 0
-        while at < count and lowest_end[order[at]] <= offset:
-            at += 1
-        # Ejected buffers end above the offset: lowest ends before ``at`` stay valid, and so do
-        # latest offsets after the last ejected buffer.
-        last = at
-        for k in range(at, count):
-            if not placed[order[k]]:
-                last = k
-        last -= max(0, ejected - 1)
-        kept = _without_ejected(order, count, placed)
-        _without_ejected(by_latest, count, placed)
+        # Ejected buffers end above the offset.
+        at = last_out = _first_above(order, count, lowest_end, offset)
+        if ejected > 0:
+            for k in range(at, count):
+                if not placed[order[k]]:
+                    last_out = k
+        changed = _push_down_after(
+            row, at, last_out, order, count, placed, spans, step, pinned, size, skyline, stale,
+            lowest_end,
+        )  # fmt: skip
+        _push_up_after(
+            row, at, limit, order, count, placed, spans, step, pinned, size, skyline, stale, latest
+        )
+        kept = count
+        if ejected > 0:
+            kept = _without_ejected(order, at, count, placed)
+            _without_ejected(by_latest, 0, count, placed)
         for k in range(kept, at, -1):
             order[k] = order[k - 1]
         order[at] = row
         by_latest[kept] = row
         count = kept + 1
         placed[row] = True
-        _push_down(order, at, count, spans, step, pinned, size, skyline, lowest_end)
-        _push_up(order, last, count, limit, spans, step, pinned, size, skyline, latest)
-        _resort(order, count, lowest_end)
-        _resort(by_latest, count, latest)
+        _resort(order, at, changed, count, lowest_end)
+        _resort(by_latest, 0, count, count, latest)
         held[row] = now + cursor[TENURE] + _draw(random, cursor[TENURE] + 1)
     cursor[PLACED] = count
     return left == 0

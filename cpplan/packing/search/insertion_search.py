@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion search"
-# One call of the kernel lasts some hundredths of a second.
-_CELLS_A_CALL = 10_000_000
+# For deadlines that count work: seconds a move for each buffer, and for each section of each span;
+# seconds of one call of the kernel.
+_WORK, _WORK_A_CELL, _CALL = 1.5e-8, 2e-10, 0.01
 
 
 def applies_to(problem: Problem) -> bool:
@@ -85,7 +86,7 @@ class InsertionSearch(LocalSearch):
         self._spans = (problem.first_span, spans.lower, spans.upper)
         self._breadth = int((spans.upper - spans.lower).sum())
         self._scratch = (
-            np.empty(int(problem.upper.max(initial=0)), np.int64),
+            *(np.empty(int(problem.upper.max(initial=0)), np.int64) for _ in range(2)),
             *(np.empty(count, np.int64) for _ in range(3)),
             np.empty(count),
         )
@@ -123,8 +124,8 @@ class InsertionSearch(LocalSearch):
         target = max(target, state.bound, self._lowest_peak)
         if self._peak is None or state.peak < self._peak:
             self._adopt(state, target)
-        cells = self._breadth + 10 * len(self.problem)
-        a_call, work = max(1, _CELLS_A_CALL // max(1, cells)), 1e-9 * cells
+        work = _WORK * len(self.problem) + _WORK_A_CELL * self._breadth
+        a_call = max(1, int(_CALL / max(work, 1e-9)))
         end = int(self._cursor[kernel.MOVES]) + moves
         while not self._reached(target):
             done = int(self._cursor[kernel.MOVES])
