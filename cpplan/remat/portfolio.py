@@ -121,6 +121,10 @@ class ScheduleSearch:
             yield
             self._look_for_reach(limit + 1, budget)
             yield
+            if not target and known.best(limit).peak > limit:
+                # Where nothing fits after all starts, often no schedule does.
+                self.bound_cost(limit, budget.share(tuning.bound_share))
+                yield
         if self.few:
             self._solve_whole(limit, budget.share(tuning.whole_share))
             yield

@@ -193,6 +193,12 @@ class RematTuning:
         deterministic time.
     evicted_orders
         Orders along which values are evicted for starts.
+    cut_extra
+        Extra cost of the best start, as a share of running every op once, above which values are
+        also retained by minimum cuts.
+    tight_positions, exchange_rates
+        Minimum cuts: most positions treated, and exchange rates of bytes against cost tried for
+        each.
     alike_limits
         Targets for equal parts alike, as shares of the limit, before members are kept again.
     dropping_longest, eviction_longest
@@ -299,6 +305,9 @@ class RematTuning:
     window_copies: int = 2
     window_work: float = 0.5
     evicted_orders: int = 2
+    cut_extra: float = 0.2
+    tight_positions: int = 64
+    exchange_rates: int = 12
     alike_limits: tuple[float, ...] = (1.0, 0.96, 0.92, 0.87, 0.81, 0.74)
     dropping_longest: int = 8
     eviction_longest: int = 12

@@ -1,4 +1,4 @@
-"""First schedules for a search: by dropping values, or by eviction and checkpoints."""
+"""First schedules for a search: by dropping values, checkpoints, minimum cuts and eviction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from cpplan.remat.heuristics.checkpoints import checkpoint
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictions
+from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
+from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -72,6 +74,20 @@ def first_schedules(
                 if schedule is not None:
                     found.append(Start(schedule, "chen"))
         excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
+        base = problem.total_cost(range(len(problem)))
+        if math.isinf(most_cost) and (excess > 0 or cost > (1 + active().cut_extra) * base):
+            by_need = [order for order in orders_by_need(problem) if order not in tried]
+            made += [[Start(order, "order")] for order in by_need]
+            along = [
+                *range(min(len(tried), active().evicted_orders)),
+                *range(len(tried), len(made)),
+            ]
+            for place in along:
+                schedule = retain_by_cuts(problem, limit, made[place][0].schedule, deadline)
+                if problem.peak(schedule) > limit:
+                    schedule = drop(problem, schedule, limit, deadline)
+                made[place].append(Start(schedule, CUTS))
+            excess, cost, _ = min(rank(start) for found in made for start in found)
         if (excess > 0 and evicting) or (excess == 0 and cost > most_cost):
             evictions = Evictions(problem)
             # If dropping does not fit, eviction seldom does: try it on the first orders only.
