@@ -186,7 +186,7 @@ def _on_every_grid(problem: Problem) -> Problem:
 def _with_bound(
     packing: PooledPacking, apart: Problem, levels: Sequence[Level], floor: int
 ) -> PooledPacking:
-    """The packing with a bound that holds whatever is shared."""
+    """The packing with a bound that holds for any aliases."""
     value = packing.objective_value
     if packing.offset is None:
         # Buffers that do not fit with these candidates may fit with others.
@@ -200,15 +200,15 @@ def _with_bound(
 
 
 def _shortfall(packing: PooledPacking, apart: Problem, floor: int) -> tuple[Status, str]:
-    """Status and message if no layout was found: infeasible if none exists whatever is shared."""
+    """Status and message if no layout was found: infeasible if none exists with any aliases."""
     limits = [pool.capacity for pool in apart.pools]
     room = sum(limit for limit in limits if limit is not None)
     if None not in limits and floor > room:
-        missing = f"{floor} B are needed, whatever is shared, and the pools hold {room} B"
+        missing = f"{floor} B are needed with any aliases, and the pools hold {room} B"
         return "infeasible", f"does not fit: {floor - room} B are missing: {missing}"
     excess = excess_bound(apart)
     if excess.value:
-        missing = f"{excess.value} B are missing, whatever is shared ({excess.name})"
+        missing = f"{excess.value} B are missing with any aliases ({excess.name})"
         return "infeasible", f"does not fit: {missing}"
     return "unknown", (
         "no plan within the capacities was found in time. With the aliases tried last, where one "

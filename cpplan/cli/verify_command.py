@@ -73,7 +73,7 @@ def verify(
         raise InputError("--execute needs PLAN")
     if (workspaces or kernels) and plan_file is None:
         raise InputError(
-            "--workspace and --kernels are for PLAN: one in a TFLite file leaves it to the runtime"
+            "--workspace and --kernels need PLAN: the plan in a TFLite file places no workspaces"
         )
     source: Graph | Problem
     if plan_file is None:

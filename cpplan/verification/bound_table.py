@@ -100,7 +100,7 @@ PEAK_BOUNDS = (
         )
     ),
     ProvedBound(
-        "CP-SAT sharing", "given order", "only", "searched", f"{_PACKING}, whatever is shared"
+        "CP-SAT sharing", "given order", "only", "searched", f"{_PACKING}, with any aliases"
     ),
     ProvedBound(
         FORCED, "every order", "yes", "recomputed", "these bytes are live at one op in every order"
@@ -134,7 +134,7 @@ PEAK_BOUNDS = (
         "every order",
         "only",
         "searched",
-        "no order packs into fewer bytes, whatever is shared",
+        "no order packs into fewer bytes, with any aliases",
     ),
     ProvedBound(
         FOOTPRINT,

@@ -42,7 +42,7 @@ class Floors(NamedTuple):
     Attributes
     ----------
     shared
-        Bytes needed at the plan's order, whatever is shared.
+        Bytes needed at the plan's order, with any aliases.
     forced
         Bytes needed by every order that runs each op once.
     footprint
@@ -164,7 +164,7 @@ def check_pooled_claims(
     Parameters
     ----------
     least, apart
-        If the plan could choose to share: bytes needed whatever is shared, and the buffers with
+        If the plan could choose to share: bytes needed with any aliases, and the buffers with
         gaps wherever they may share bytes.
     least_cost
         Lower bound on the cost of every schedule that fits, proved by the plan's duals.

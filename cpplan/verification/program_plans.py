@@ -119,7 +119,7 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
     """
     needed = buffers_of_single_runs(program, plan.residency)
     peak = is_peak(needed, plan.objective)
-    # These two bounds hold whatever is shared: the largest buffer, and 0 bytes.
+    # These two bounds hold for any aliases: the largest buffer, and 0 bytes.
     proved = peak and (plan.bound_by == LARGEST or (plan.bound_by, plan.lower_bound) == (FORCED, 0))
     if not plan.relations and (proved or not plan.sharing):
         check_costs(program, plan)

@@ -19,7 +19,7 @@ Places = Mapping[str, int] | Mapping[str, None]
 
 
 def least_bytes(kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]) -> int:
-    """Most bytes that a step of a program needs in this order, whatever is shared.
+    """Most bytes that a step of a program needs in this order, with any aliases.
 
     All placements of the graph are taken at once: the storages that they join cover at least the
     union of their bytes, each at its distance from the others, or the largest storage if the

@@ -76,7 +76,7 @@ class Call:
         if fact is None:
             raise Lost(f"it has no input {k}")
         if isinstance(fact, str):
-            raise Lost(f"the shape of its input {self.node.input[k]!r} is lost")
+            raise Lost(f"the shape of its input {self.node.input[k]!r} is not known")
         return fact
 
     def shape(self, k: int = 0) -> Shape:

@@ -76,7 +76,7 @@ def _sized(
             view = view if _keeps_order(nodes[producer.name], shapes.get(view[0])) else None
         if view is not None and tensor.name not in reasons:
             if view[0] in reasons:
-                reasons[tensor.name] = f"it is a view of {view[0]!r}, which is lost"
+                reasons[tensor.name] = f"it is a view of {view[0]!r}, whose shape is not known"
             elif sizes[tensor.name] != sizes[view[0]]:
                 size = sizes[tensor.name]
                 reasons[tensor.name] = f"its {size} B are not provably those of {view[0]!r}"

@@ -103,7 +103,7 @@ def test_what_has_no_rule_is_lost_with_its_op() -> None:
     found = symbolic_shapes(model_of(text), {"N": (2, 9)})
     assert found.lost == {
         "y": "op 'DFT_0' (DFT): there is no rule for this operator's shapes",
-        "z": "op 'Relu_1' (Relu): the shape of its input 'y' is lost",
+        "z": "op 'Relu_1' (Relu): the shape of its input 'y' is not known",
         "w": "op 'Resize_5' (Resize): the scale 0.30000001192092896 of an extent that varies is "
         "not exact",
     }
