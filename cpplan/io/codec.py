@@ -13,7 +13,10 @@ from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+from cpplan.model.certificates import KINDS
+
 _SCALARS = (str, bool, int, float)
+_NAMES = {kind: name for name, kind in KINDS.items()}
 Writer = Callable[[Any], Any]
 # Types of fields that lie in rooms above the model, and are read by functions of their own.
 _ABOVE = {"SymbolicLayout": object}
@@ -38,6 +41,8 @@ class Form:
         Forms of the items of a list that has just these; of a named tuple, say.
     made
         The dataclass or named tuple that is made of it.
+    kinds
+        The named tuples of which one is made of it, as its field ``kind`` says.
     """
 
     types: tuple[type, ...]
@@ -46,6 +51,7 @@ class Form:
     item: Form | None = None
     row: tuple[Form, ...] = ()
     made: type | None = None
+    kinds: tuple[type, ...] = ()
 
     def read(self, value: Any) -> Any:
         """The value of a field, from a JSON value of this form."""
@@ -58,6 +64,9 @@ class Form:
             return tuple(items) if self.made is None else self.made(*items)
         if self.made is not None:
             return read_fields(self.made, value)
+        if self.kinds:
+            fields = {key: item for key, item in value.items() if key != "kind"}
+            return read_fields(KINDS[value["kind"]], fields)
         return value
 
 
@@ -81,7 +90,7 @@ def form_of(hint: Any) -> Form:
     Examples
     --------
     >>> form_of(int | None)
-    Form(types=(<class 'int'>,), null=True, words=(), item=None, row=(), made=None)
+    Form(types=(<class 'int'>,), null=True, words=(), item=None, row=(), made=None, kinds=())
     >>> form_of(tuple[str, ...]).item.types
     (<class 'str'>,)
     """
@@ -90,7 +99,9 @@ def form_of(hint: Any) -> Form:
         others = [form_of(arg) for arg in args if arg is not NoneType]
         types = tuple(dict.fromkeys(kind for other in others for kind in other.types))
         first = others[0] if len(others) == 1 else Form(types)
-        return Form(types, NoneType in args, first.words, first.item, first.row, first.made)
+        kinds = tuple(kind for other in others for kind in other.kinds)
+        null = NoneType in args
+        return Form(types, null, first.words, first.item, first.row, first.made, kinds)
     if origin is Literal:
         return Form((str,), words=args)
     if origin is tuple and args[-1] is not Ellipsis:
@@ -101,6 +112,8 @@ def form_of(hint: Any) -> Form:
         return Form((int, float))
     if hint in _SCALARS:
         return Form((hint,))
+    if hint in _NAMES:
+        return Form((dict,), kinds=(hint,))
     if is_dataclass(hint) or hasattr(hint, "to_dict") or origin is Mapping:
         return Form((dict,), made=hint if origin is None else None)
     if hasattr(hint, "_fields"):
@@ -127,6 +140,9 @@ def to_json(value: Any) -> Any:
         return value
     if hasattr(value, "to_dict"):
         return value.to_dict()
+    if type(value) in _NAMES:
+        fields_of = {name: to_json(getattr(value, name)) for name in value._fields}
+        return {"kind": _NAMES[type(value)], **fields_of}
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
     if is_dataclass(value):

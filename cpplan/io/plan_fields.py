@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import cache
 from operator import add
@@ -12,6 +12,8 @@ from types import NoneType
 from typing import Any, get_args
 
 from cpplan.io.codec import Form, form_of, forms
+from cpplan.model.certificates import KINDS
+from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_names
 from cpplan.model.plan import Plan, RelationKind
@@ -117,6 +119,8 @@ def _check_items(key: str, value: Any, form: Form) -> None:
         raise InputError(f"{key} {value!r}: expected one of {', '.join(form.words)}")
     if form.made is not None and is_dataclass(form.made):
         _check_made(key, value, form.made)
+    if form.kinds:
+        _check_kind(key, value, form.kinds)
     item, what = form.item, _ITEMS.get(key, key)
     if item is None or item.words:
         return
@@ -134,6 +138,24 @@ def _check_items(key: str, value: Any, form: Form) -> None:
         elif item.made is None:
             _check(what, part, item)
             _check_items(what, part, item)
+
+
+def _check_kind(key: str, values: Any, kinds: Sequence[type]) -> None:
+    """Check an object whose field ``kind`` names what is made of it."""
+    made = KINDS.get(str(values.get("kind")))
+    if made not in kinds:
+        names = " or ".join(repr(name) for name, kind in KINDS.items() if kind in kinds)
+        raise InputError(f"not a valid plan: {key} must be an object of kind {names}")
+    if made is CutDuals:
+        return  # ``read_cut_duals`` checks it
+    required = forms(made)
+    if set(values) != {"kind", *required}:
+        raise InputError(
+            f"not a valid plan: {key} must hold kind, {', '.join(required)} and nothing else"
+        )
+    _check_object(key, values, required)
+    for name, form in required.items():
+        _check_items(f"{key}: {name}", values[name], form)
 
 
 def _check_made(where: str, values: Any, kind: type) -> None:

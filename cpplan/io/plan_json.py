@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.io.codec import changed_fields, to_json
+from cpplan.io.codec import Form, changed_fields, to_json
 from cpplan.io.json_text import indented_fields, quoted
 from cpplan.io.plan_fields import ALWAYS, buffer_columns, check_derived, check_fields, plan_forms
 from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
-from cpplan.model.certificates import read_certificate, read_moved_certificate
 from cpplan.model.cut_duals import read_cut_duals
 from cpplan.model.errors import InputError, located
 from cpplan.model.moves import read_moves
@@ -35,15 +34,6 @@ _TOGETHER = (
     ("moved_bytes", "moved_bytes_bound", "moved_bytes_bound_by", "moves"),
     ("time", "time_bound", "time_bound_by"),
 )
-# Of fields whose JSON is not that of their type.
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "certificate": lambda values: None if values is None else read_certificate(values),
-    "moves": read_moves,
-    "moved_certificate": lambda values: None if values is None else read_moved_certificate(values),
-    "cost_certificate": lambda values: (
-        None if values is None else read_cut_duals(values, "cost_certificate")
-    ),
-}
 # Rows of a text that are held in memory at once.
 _ROWS_A_PIECE = 1 << 14
 # Of a buffer, and how its line is made from them.
@@ -188,9 +178,7 @@ def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = No
         columns = columns_of([buffer_columns(values["buffers"])])
     check_names("a buffer's name", columns.name)
     known = plan_forms()
-    fields = {
-        key: (_READERS.get(key) or known[key].read)(values[key]) for key in known if key in values
-    }
+    fields = {key: _read(key, values[key], form) for key, form in known.items() if key in values}
     pools = fields["pools"]
     pool_number = {pool.name: k for k, pool in enumerate(pools)}
     if len(pool_number) < len(pools) or not pools:
@@ -223,6 +211,15 @@ def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = No
     plan = Plan(**fields)
     check_derived(values, plan)
     return plan
+
+
+def _read(key: str, value: Any, form: Form) -> Any:
+    """A field's value; moves and duals have a JSON form that is not that of their type."""
+    if key == "moves":
+        return read_moves(value)
+    if form.kinds and value is not None and value["kind"] == "cut duals":
+        return read_cut_duals(value, key)
+    return form.read(value)
 
 
 def _symbols(values: Any, number: Mapping[str, int]) -> SymbolicLayout | None:

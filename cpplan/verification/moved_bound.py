@@ -16,6 +16,9 @@ from cpplan.verification.access_trace import lifespans
 from cpplan.verification.moves import Still
 from cpplan.verification.runs import Retention, Run
 
+# Most binary places of prices.
+_MOST_PLACES = 64
+
 
 @dataclass(slots=True, eq=False)
 class _Kept:
@@ -56,6 +59,10 @@ def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices)
     >>> moved_bytes_floor(graph, check_moves(graph, plan), plan, RoomPrices(0, ()))
     0
     """
+    if type(prices.places) is not int or not 0 <= prices.places <= _MOST_PLACES:
+        raise VerificationError(
+            f"places of the certificate must be from 0 to {_MOST_PLACES}, not {prices.places!r:.80}"
+        )
     runs, spans = bare.runs, lifespans(bare.accesses)
     pool = plan.pools[0]
     grids = [math.lcm(retention.alignment, pool.alignment) for retention in spans]
@@ -63,6 +70,8 @@ def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices)
     step_of = {run.op.name: number for number, run in enumerate(runs)}
     price = [0] * max(1, len(runs))
     for op, amount in prices.prices:
+        if type(amount) is not int or amount < 0:
+            raise VerificationError(f"the certificate's price at op {op!r} is {amount!r:.80}")
         if op in step_of:
             price[step_of[op]] += amount
     summed = [0]

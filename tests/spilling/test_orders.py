@@ -11,8 +11,9 @@ from support.spill_oracle import random_spill_case
 import cpplan
 from cpplan import Graph, Op, Pool, Tensor
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
-from cpplan.model.certificates import ForcedAt
+from cpplan.model.certificates import ForcedAt, RoomPrices
 from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.small_graphs import kept_meanwhile
 from cpplan.verification.verifier import check_plan
 
 
@@ -68,6 +69,19 @@ def test_searched_orders_mostly_move_the_fewest_bytes() -> None:
     assert sum(found) >= 0.95 * len(found)
 
 
+def test_prices_of_room_that_prove_nothing_are_refused() -> None:
+    """A negative price would count room that nobody takes as bytes moved."""
+    graph, pools = kept_meanwhile(), [Pool("fast", 16), Pool("slow")]
+    plan = cpplan.solve(graph, pools=pools, spill=True, time_limit=20)
+    assert isinstance(plan.moved_certificate, RoomPrices)
+    for wrong, said in (
+        (RoomPrices(0, (("f", -100),)), "price at op 'f' is -100"),
+        (RoomPrices(1 << 40, ()), "places of the certificate must be from 0 to 64"),
+    ):
+        with pytest.raises(VerificationError, match=said):
+            cpplan.verify(graph, replace(plan, moved_certificate=wrong))
+
+
 def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
     tensors = tuple(Tensor(name, 8) for name in "abcz")
     ops = (
@@ -92,5 +106,5 @@ def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
         with pytest.raises(VerificationError, match=said):
             cpplan.verify(graph, replace(plan, moved_certificate=wrong))
     values = {**plan_to_dict(plan), "moved_certificate": {"kind": "forced at", "op": 3}}
-    with pytest.raises(InputError, match="moved_certificate must hold kind, op"):
+    with pytest.raises(InputError, match="moved_certificate: op must be a string, not 3"):
         plan_from_dict(values)
