@@ -10,7 +10,7 @@ Parameters (sizes in units of u bytes, their greatest common divisor)
     s_i      size of storage i
     x_v      bytes live only while v runs
     f_v      cost of running v, in units of g
-    H        a limit on the peak;  F, a limit on the extra cost
+    H        a limit on the peak
 
 Variables
     e_ic     run c of w_i begins a retention interval [p_wc, e_ic) of storage i
@@ -27,11 +27,10 @@ Constraints
     one retention    b_i <= p and e_i >= p + 1 for every run that accesses i;  b_i = 0 if i is
                      present from the start;  e_i is the end if i is kept
     pressure         at every time:  sum of s_i over the retention intervals, plus x_v if v runs,
-                     plus base, plus entry at the first time,  <= peak
+                     plus base, plus entry at the first time,  <= H
 
 Objective
-    minimise the sum of f_v a_vc over c > 0, with peak <= H;  or
-    minimise the peak, with that sum <= F and peak <= H
+    minimise the sum of f_v a_vc over c > 0
 
 MOCCASIN (Bartan et al., 2023), with the runs in any order, or bound to a given order of first runs.
 In a schedule, a reader uses the latest run before it. The model may let an earlier run serve the
@@ -65,7 +64,6 @@ def build(
     problem: RematProblem,
     *,
     memory_limit: int,
-    cost_limit: float | None = None,
     copies: int = 2,
     order: Sequence[int] | None = None,
     done: frozenset[int] = frozenset(),
@@ -78,8 +76,6 @@ def build(
         At least one unit; its precedences have no cycle.
     memory_limit
         Limit on the peak, bytes.
-    cost_limit
-        Limit on the cost of the schedule. If given, the peak is minimised; else the cost.
     copies
         Largest number of runs of a unit, at least 1.
     order
@@ -103,7 +99,7 @@ def build(
     """
     again = worth_repeating(problem, order is not None, done)
     number = [copies + (v in done) if again[v] else 1 for v in range(len(problem))]
-    remat = RematModel(problem, memory_limit, cost_limit, number, order, done)
+    remat = RematModel(problem, memory_limit, number, order, done)
     remat.runs.add_first_runs()
     remat.runs.add_again()
     remat.retention.add_retentions()
@@ -150,7 +146,6 @@ class RematModel:
 
     problem: RematProblem
     memory_limit: int
-    cost_limit: float | None
     copies: Sequence[int]
     order: Sequence[int] | None
     done: frozenset[int]
@@ -160,7 +155,6 @@ class RematModel:
     unit: int = field(init=False)
     cost_unit: Fraction = field(init=False)
     base_cost: Fraction = field(init=False)
-    peak: cp_model.IntVar | int = field(init=False)
 
     def __post_init__(self) -> None:
         ordering = self.problem.ordering
@@ -170,7 +164,7 @@ class RematModel:
         self.retention = RetentionModel(self.problem, self.model, self.runs, self.unit)
 
     def add_cost(self) -> None:
-        """Minimise the sum of f_v a_vc over c > 0, or limit it to F."""
+        """Minimise the sum of f_v a_vc over c > 0."""
         problem = self.problem
         cost = [Fraction(amount) for amount in problem.cost]
         self.base_cost = sum((c for v, c in enumerate(cost) if v not in self.done), Fraction(0))
@@ -188,28 +182,20 @@ class RematModel:
                 for _ in active[1:]
             ],
         )
-        if self.cost_limit is None:
-            self.model.minimize(extra)
-        else:
-            room = (Fraction(self.cost_limit) - self.base_cost) / self.cost_unit
-            self.model.add(extra <= math.floor(room))
+        self.model.minimize(extra)
 
     def add_pressure(self) -> None:
-        """The bytes live at any time are at most the peak."""
+        """The bytes live at any time are at most H."""
         model, ordering = self.model, self.problem.ordering
         high = (self.memory_limit - ordering.base) // self.unit
         if high < 0:
             # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
             model.add_bool_or([])
-        self.peak = max(0, high)
-        if self.cost_limit is not None:
-            self.peak = model.new_int_var(0, max(0, high), "peak")
-            model.minimize(self.peak)
         intervals, demands = self.retention.pressure()
         if ordering.entry:
             intervals.append(model.new_fixed_size_interval_var(0, 1, ""))
             demands.append(ordering.entry // self.unit)
-        model.add_cumulative(intervals, demands, self.peak)
+        model.add_cumulative(intervals, demands, max(0, high))
 
     def hint(self, schedule: Sequence[int]) -> tuple[int, ...] | None:
         """Start from a schedule; every variable gets a value.
@@ -226,16 +212,11 @@ class RematModel:
         hinted, times = placed
         self.runs.hint(times)
         self.retention.hint(times)
-        if not isinstance(self.peak, int):
-            above = self.problem.peak(hinted) - self.problem.ordering.base
-            self.model.add_hint(self.peak, above // self.unit)
         return hinted
 
     def in_bytes(self, objective: float) -> int:
-        """The peak, bytes, for a value of the objective; the value itself if it is a cost."""
-        if self.cost_limit is None:
-            return proved_value(objective)
-        return self.problem.ordering.base + proved_value(objective) * self.unit
+        """The value of the objective itself, which is a cost; :meth:`cost_of` gives the whole."""
+        return proved_value(objective)
 
     def cost_of(self, objective: float) -> int | float:
         """The cost for a value of the objective, or the bound for a bound on it."""

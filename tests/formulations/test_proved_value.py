@@ -41,7 +41,7 @@ def test_what_a_float_can_hold_is_taken_as_it_is(proved):
 def test_no_formulation_claims_more_than_was_proved(model, proved):
     ordering = SimpleNamespace(base=0)
     shape = SimpleNamespace(
-        unit=1, grain=1, cost_limit=1.0,
+        unit=1, grain=1,
         problem=SimpleNamespace(base=0, ordering=ordering), rows=SimpleNamespace(constant=0),
     )  # fmt: skip
     assert model.in_bytes(shape, float(proved)) <= proved
