@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import pytest
+from support.random_orders import every_order
 from support.sharing_instances import (
     contested,
     contradiction,
@@ -26,14 +26,6 @@ from cpplan.ordering.problem import order_problem
 
 def shared(graph: Graph):
     return share_in_any_order(graph, order_problem(graph), Residency())
-
-
-def orders_of(graph: Graph) -> list[tuple[int, ...]]:
-    return [
-        order
-        for order in itertools.permutations(range(len(graph.ops)))
-        if all(set(graph.predecessors[op]) <= set(order[:k]) for k, op in enumerate(order))
-    ]
 
 
 def test_a_concatenation_is_cut_where_its_parts_end():
@@ -108,7 +100,7 @@ def test_bounds_hold_for_every_order_and_all_links(block):
             continue
         problem, complete = shared(graph)
         relaxed, more = relax_sharing(order_problem(graph), find_candidates(graph, Residency()))
-        peaks = {order: least_peak(graph, order) for order in orders_of(graph)}
+        peaks = {order: least_peak(graph, order) for order in every_order(graph)}
         for order, least in peaks.items():
             assert relaxed.peak(order) - more <= least, (seed, order)
         least = min(peaks.values())

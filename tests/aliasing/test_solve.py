@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.cases import seeds
+from support.random_orders import every_order
 from support.sharing_instances import (
     concat,
     contested,
@@ -61,14 +62,6 @@ def graph_of(ops: list[Op], output: str, **sizes: int) -> Graph:
     return Graph("by hand", tensors, tuple(ops))
 
 
-def orders_of(graph: Graph) -> list[tuple[int, ...]]:
-    return [
-        order
-        for order in itertools.permutations(range(len(graph.ops)))
-        if all(set(graph.predecessors[op]) <= set(order[:k]) for k, op in enumerate(order))
-    ]
-
-
 def small_graphs(first: int, count: int, storages: int, aligned: bool = False):
     """``count`` random graphs with at most ``storages`` storages, few enough for the oracle."""
     found, seed = 0, first
@@ -111,7 +104,7 @@ def test_all_orders_against_brute_force(block):
     """Graphs with an input that no op reads have no joint model."""
     for graph in small_graphs(500 * block, 7, storages=6):
         plan = plan_of(graph, order="search", time_limit=20)
-        least = min(least_peak(graph, order) for order in orders_of(graph))
+        least = min(least_peak(graph, order) for order in every_order(graph))
         assert plan.peak == least, graph.name
         assert plan.lower_bound <= least
         read = {graph.root[name][0] for op in graph.ops for name in op.inputs}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.random_graphs import graphs
+from support.random_orders import every_order
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
@@ -17,13 +16,7 @@ from cpplan.program.constraints import with_first_last
 
 def orders(graph: Graph) -> set[tuple[str, ...]]:
     """Every order of the graph, by name."""
-    return {
-        tuple(graph.ops[k].name for k in order)
-        for order in permutations(range(len(graph.ops)))
-        if all(
-            order.index(before) < order.index(k) for k in order for before in graph.predecessors[k]
-        )
-    }
+    return {tuple(graph.ops[k].name for k in order) for order in every_order(graph)}
 
 
 @given(graphs(), st.data())

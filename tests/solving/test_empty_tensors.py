@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from itertools import permutations
 
 import pytest
 from support.empty_tensors import false_optimum, with_empty, without_empty
 from support.orders_oracle import least_pressure, random_graph
+from support.random_orders import every_order
 from support.remat_oracle import interesting_limits, least_cost, random_remat_problem
 from support.sharing_oracle import least_peak, random_repeats, random_sharing_graph
 
@@ -64,12 +64,7 @@ def test_sharing_needs_no_more_with_empty_tensors(seed):
 def test_orders_and_sharing_need_no_more_with_empty_tensors(seed):
     graph = random_sharing_graph(seed, 1 + seed % 4)
     plan = solved(with_empty(graph, seed), order="search", in_place=True)
-    orders = (
-        order
-        for order in permutations(range(len(graph.ops)))
-        if all(set(graph.predecessors[k]) <= set(order[:n]) for n, k in enumerate(order))
-    )
-    least = min(least_peak(graph, order) for order in orders)
+    least = min(least_peak(graph, order) for order in every_order(graph))
     assert (plan.peak, plan.status) == (least, "optimal")
 
 

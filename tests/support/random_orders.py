@@ -12,6 +12,7 @@ from itertools import permutations
 
 import numpy as np
 
+from cpplan.model.graph import Graph
 from cpplan.ordering.problem import OrderProblem
 
 
@@ -59,9 +60,9 @@ def random_topological(rng: random.Random, problem: OrderProblem) -> list[int]:
     return order
 
 
-def every_order(problem: OrderProblem) -> Iterator[tuple[int, ...]]:
-    """All orders; for up to about eight ops."""
-    for order in permutations(range(len(problem))):
+def every_order(problem: OrderProblem | Graph) -> Iterator[tuple[int, ...]]:
+    """All orders of a problem or of a graph's ops; for up to about eight ops."""
+    for order in permutations(range(len(problem.predecessors))):
         step = {op: k for k, op in enumerate(order)}
         pairs = ((p, op) for op, before in enumerate(problem.predecessors) for p in before)
         if all(step[p] < step[op] for p, op in pairs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from support.oracles import graphs
 from support.published import DATASETS
+from support.random_orders import every_order
 
 from cpplan.io.graph_json import read_graph
 from cpplan.model.errors import InputError
@@ -81,8 +81,7 @@ def problems(draw: st.DrawFn, most: int = 7) -> OrderProblem:
 
 
 def smallest_peak(problem: OrderProblem) -> int:
-    everything = itertools.permutations(range(len(problem)))
-    return min(problem.peak(order) for order in everything if problem.is_order(order))
+    return min(map(problem.peak, every_order(problem)))
 
 
 def run(name: str, problem: OrderProblem, seconds: float = 60) -> list[int]:
