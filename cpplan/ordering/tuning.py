@@ -47,8 +47,8 @@ class OrderingTuning:
         Number of ops in the shortest window.
     longest_window
         Number of ops in the longest window.
-    cp_sat_window
-        Number of ops in a window for CP-SAT.
+    cp_sat_window, cp_sat_window_work
+        Number of ops in a window for CP-SAT, and most units of its deterministic time for one.
     beam_state_ops
         Product of states and ops that sets the beam's default width: 1,000 ops take a second or
         two.
@@ -75,6 +75,7 @@ class OrderingTuning:
     shortest_window: int = 20
     longest_window: int = 250
     cp_sat_window: int = 80
+    cp_sat_window_work: float = 0.1
     beam_state_ops: int = 1_000_000
     beam_states: int = 2048
     widest_slack: float = 0.02

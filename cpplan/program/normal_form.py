@@ -19,7 +19,7 @@ from cpplan.program.expression import Call, Constant, Expression, If, Var
 from cpplan.program.expression_dag import Node, Result, resolve, results_in
 
 
-def normalise(expression: Expression, name: str = "main") -> Graph:
+def normalise(expression: Expression) -> Graph:
     """The graph that computes an expression, with its ops in the order of evaluation.
 
     Free variables become inputs. Op ``k`` of the program, branches included, is named ``kind_k``
@@ -41,7 +41,7 @@ def normalise(expression: Expression, name: str = "main") -> Graph:
     (['exp_0', 'if_1'], ['neg_2', 'copy_3'])
     """
     root = resolve(expression)
-    return _write(_Layout(_post_order(root), root), name)
+    return _write(_Layout(_post_order(root), root))
 
 
 @dataclass(slots=True, eq=False)
@@ -149,11 +149,11 @@ class _Layout:
         return node.results[0]
 
 
-def _write(layout: _Layout, name: str) -> Graph:
+def _write(layout: _Layout) -> Graph:
     """The graph of the whole expression, built from the innermost scope outwards."""
     graphs: dict[_Scope, Graph] = {}
     captured: dict[_Scope, dict[Result, None]] = {}
-    title = {layout.top: name}
+    title = {layout.top: "main"}
     for node, branches in layout.branches.items():
         for scope, role in zip(branches, ("then", "else"), strict=True):
             title[scope] = f"{layout.op_name[node]}.{role}"

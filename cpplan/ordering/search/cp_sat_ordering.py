@@ -8,6 +8,7 @@ import numpy as np
 
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
+from cpplan.ordering.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import PeakModel, prove_peak
 
@@ -49,7 +50,6 @@ def improve_window(
     budget: Budget,
     *,
     target: int = 0,
-    work: float = 0.1,
 ) -> bool:
     """Reorder the ops of the window ``[begin, end)`` if that lowers the peak within it.
 
@@ -63,8 +63,6 @@ def improve_window(
         When its deadline passes, the best so far is taken.
     target
         A peak within the window that is good enough, bytes.
-    work
-        Units of CP-SAT's deterministic time to spend at most.
 
     Returns
     -------
@@ -85,7 +83,9 @@ def improve_window(
     """
     problem = windows.window(begin, end)
     order = np.arange(end - begin)
-    proof = prove_peak(order_model(problem), order, budget, bound=target, work=work)
+    proof = prove_peak(
+        order_model(problem), order, budget, bound=target, work=active().cp_sat_window_work
+    )
     better = proof.peak < problem.peak(order)
     if better:
         windows.put_back(begin, end, proof.best)

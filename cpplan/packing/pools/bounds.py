@@ -21,7 +21,7 @@ ACCESSES, OUTSIDE = "accesses", "live bytes beyond the preferred pools"
 
 
 def objective_bound(
-    problem: Problem, objective: str, value: Sequence[int | float], floor: int = 0
+    problem: Problem, objective: str, value: Sequence[int | float]
 ) -> tuple[tuple[int | float, ...], tuple[str, ...]]:
     """A bound on every level of the objective, and the name of each bound.
 
@@ -30,8 +30,6 @@ def objective_bound(
     value
         Values of a layout at all levels. If the earlier levels meet their bounds, the bound of the
         next level holds for all layouts with the same values on the earlier ones.
-    floor
-        Proved lower bound on the bytes of all pools together.
 
     Examples
     --------
@@ -41,7 +39,7 @@ def objective_bound(
     >>> objective_bound(two, "preference", (4, 4, 8))[0]
     (4, 4, 8)
     """
-    return bound_levels(problem, objective_levels(problem, objective), value, floor)
+    return bound_levels(problem, objective_levels(problem, objective), value)
 
 
 def bound_levels(

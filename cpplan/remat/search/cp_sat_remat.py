@@ -121,7 +121,6 @@ def prove_schedule(
     *,
     copies: int = 2,
     order: Sequence[int] | None = None,
-    work: float | None = None,
     report: Callable[[ScheduleProof], None] = lambda proof: None,
 ) -> ScheduleProof:
     """The cheapest schedule found with at most ``copies`` runs of each unit, and a bound.
@@ -156,7 +155,7 @@ def prove_schedule(
             state = state._replace(bound=bound)
             report(state)
 
-    run_model(remat, budget, found=found, proved=proved, work=work)
+    run_model(remat, budget, found=found, proved=proved)
     return state
 
 
