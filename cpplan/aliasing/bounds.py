@@ -34,16 +34,12 @@ def shared_bound(
 
     Examples
     --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.program.liveness import to_problem
-    >>> from cpplan.model.residency import Residency
     >>> from cpplan.aliasing.alias_candidates import find_candidates
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
-    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
-    ... )
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.model.small_graphs import relu_in_place
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.program.liveness import to_problem
+    >>> graph = relu_in_place()
     >>> program, residency = to_anf(graph), Residency()
     >>> problem = to_problem(program, residency)
     >>> lives = ProgramLives(program, problem, residency)

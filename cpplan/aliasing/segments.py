@@ -50,13 +50,9 @@ def share_in_any_order(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
+    >>> from cpplan.model.small_graphs import relu_in_place
     >>> from cpplan.ordering.problem import order_problem
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
-    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
-    ... )
+    >>> graph = relu_in_place()
     >>> shared, complete = share_in_any_order(graph, order_problem(graph), Residency())
     >>> order_problem(graph).peak([0]), shared.peak([0]), complete
     (16, 8, True)
@@ -145,13 +141,9 @@ def relax_sharing(
 
     Examples
     --------
-    >>> from cpplan.model.graph import Op, Tensor
+    >>> from cpplan.model.small_graphs import relu_in_place
     >>> from cpplan.ordering.problem import order_problem
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
-    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
-    ... )
+    >>> graph = relu_in_place()
     >>> relaxed, more = relax_sharing(order_problem(graph), find_candidates(graph, Residency()))
     >>> relaxed.peak([0]) - more
     8

@@ -62,3 +62,41 @@ def kept_meanwhile() -> Graph:
         Op("k", inputs=("a", "c")),
     )
     return Graph("g", (Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)), ops)
+
+
+def two_chains() -> Graph:
+    """Two chains of two ops, listed side by side: both large results of 8 bytes are then live.
+
+    The listed order needs 17 bytes; one chain after the other needs 10.
+
+    Examples
+    --------
+    >>> [(op.inputs, op.outputs) for op in two_chains().ops][2:]
+    [(('p',), ('y',)), (('q',), ('z',))]
+    """
+    tensors = (
+        Tensor("p", 8),
+        Tensor("q", 8),
+        Tensor("y", 1, kind="output"),
+        Tensor("z", 1, kind="output"),
+    )
+    ops = (
+        Op("a", outputs=("p",)),
+        Op("b", outputs=("q",)),
+        Op("c", inputs=("p",), outputs=("y",)),
+        Op("d", inputs=("q",), outputs=("z",)),
+    )
+    return Graph("two chains", tensors, ops)
+
+
+def relu_in_place() -> Graph:
+    """One op of 8 bytes in and 8 bytes out, which may write its result over its operand.
+
+    Examples
+    --------
+    >>> relu_in_place().ops[0].in_place
+    (('y', 'x'),)
+    """
+    tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    return Graph("tiny", tensors, (relu,))

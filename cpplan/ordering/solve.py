@@ -66,12 +66,10 @@ def search_order(
 
     Examples
     --------
-    >>> two_chains = OrderProblem(
-    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
-    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
-    ... )
-    >>> outcome = search_order(two_chains, np.arange(4), Budget(Deadline(10)))
+    >>> from cpplan.model.small_graphs import two_chains
+    >>> from cpplan.ordering.problem import order_problem
+    >>> problem = order_problem(two_chains())
+    >>> outcome = search_order(problem, np.arange(4), Budget(Deadline(10)))
     >>> outcome.peak, outcome.bound
     (10, 10)
     """

@@ -38,16 +38,12 @@ def never_shared(
 
     Examples
     --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.verification.access_trace import replay
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.program.liveness import to_problem
     >>> from cpplan.model.residency import Residency
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
-    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
-    ... )
+    >>> from cpplan.model.small_graphs import relu_in_place
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.program.liveness import to_problem
+    >>> from cpplan.verification.access_trace import replay
+    >>> graph = relu_in_place()
     >>> program = to_anf(graph)
     >>> problem = to_problem(program)
     >>> less = never_shared(problem, ("in place",), *replay(program, Residency()))

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 from support.cases import seeds
-from support.instances import two_chains
 from support.oracles import random_program
 from support.orders_oracle import least_pressure, random_graph
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
+from cpplan.model.small_graphs import two_chains
 from cpplan.ordering.problem import order_problem
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.liveness import to_problem

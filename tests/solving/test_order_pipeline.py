@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.instances import chain, two_chains
+from support.instances import chain
 from support.orders_oracle import layered, least_pressure, random_graph
 from support.published import olla_graph, published
 
@@ -17,6 +17,7 @@ from cpplan.io.graph_json import read_graph
 from cpplan.io.plan_json import plan_text
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.small_graphs import two_chains
 from cpplan.ordering.bounds import topological_order
 from cpplan.ordering.solve import search_order
 from cpplan.runtime.budget import Budget

@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 
-from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.problem import Gap, Problem
 
 
@@ -29,25 +28,6 @@ def chain(count: int = 6, size: int = 8) -> Problem:
     steps = np.arange(count)
     names = tuple(f"t{k}" for k in steps)
     return Problem(names, lower=steps, upper=steps + 2, size=np.full(count, size))
-
-
-def two_chains() -> Graph:
-    """Both large tensors at once need 17 bytes; one chain after the other needs 10."""
-    return Graph(
-        "two chains",
-        (
-            Tensor("p", 8),
-            Tensor("q", 8),
-            Tensor("y", 1, kind="output"),
-            Tensor("z", 1, kind="output"),
-        ),
-        (
-            Op("a", outputs=("p",)),
-            Op("b", outputs=("q",)),
-            Op("c", inputs=("p",), outputs=("y",)),
-            Op("d", inputs=("q",), outputs=("z",)),
-        ),
-    )
 
 
 def stubborn() -> Problem:

@@ -24,14 +24,12 @@ def order_model(problem: OrderProblem) -> PeakModel[Ints]:
 
     Examples
     --------
+    >>> from cpplan.model.small_graphs import two_chains
+    >>> from cpplan.ordering.problem import order_problem
     >>> from cpplan.runtime.deadline import Deadline
-    >>> two_chains = OrderProblem(
-    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
-    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
-    ... )
-    >>> proof = prove_peak(order_model(two_chains), np.arange(4), Budget(Deadline(60)))
-    >>> two_chains.peak(proof.best), proof.peak, proof.bound
+    >>> problem = order_problem(two_chains())
+    >>> proof = prove_peak(order_model(problem), np.arange(4), Budget(Deadline(60)))
+    >>> problem.peak(proof.best), proof.peak, proof.bound
     (10, 10, 10)
     """
 
@@ -71,13 +69,11 @@ def improve_window(
 
     Examples
     --------
+    >>> from cpplan.model.small_graphs import two_chains
+    >>> from cpplan.ordering.problem import order_problem
     >>> from cpplan.runtime.deadline import Deadline
-    >>> two_chains = OrderProblem(
-    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
-    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
-    ... )
-    >>> windows = OrderWindows(two_chains, [0, 1, 2, 3])
+    >>> problem = order_problem(two_chains())
+    >>> windows = OrderWindows(problem, [0, 1, 2, 3])
     >>> improve_window(windows, 1, 3, Budget(Deadline(60))), windows.order
     (True, [0, 2, 1, 3])
     """

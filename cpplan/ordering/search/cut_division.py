@@ -39,15 +39,13 @@ def divide_by_cuts(
 
     Examples
     --------
-    >>> two_chains = OrderProblem(
-    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
-    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
-    ... )
-    >>> two_chains.peak([0, 1, 2, 3])
+    >>> from cpplan.model.small_graphs import two_chains
+    >>> from cpplan.ordering.problem import order_problem
+    >>> problem = order_problem(two_chains())
+    >>> problem.peak([0, 1, 2, 3])
     17
-    >>> order = divide_by_cuts(two_chains, [0, 1, 2, 3], 10, Deadline(60))
-    >>> order.tolist(), two_chains.peak(order)
+    >>> order = divide_by_cuts(problem, [0, 1, 2, 3], 10, Deadline(60))
+    >>> order.tolist(), problem.peak(order)
     ([0, 2, 1, 3], 10)
     """
     windows = OrderWindows(problem, order)

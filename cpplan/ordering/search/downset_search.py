@@ -80,17 +80,15 @@ def search_downsets(
 
     Examples
     --------
+    >>> from cpplan.model.small_graphs import two_chains
     >>> from cpplan.ordering.bounds import order_bounds
-    >>> two_chains = OrderProblem(
-    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
-    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
-    ... )
-    >>> two_chains.peak([0, 1, 2, 3])
+    >>> from cpplan.ordering.problem import order_problem
+    >>> problem = order_problem(two_chains())
+    >>> problem.peak([0, 1, 2, 3])
     17
-    >>> level = order_bounds(two_chains).bound
+    >>> level = order_bounds(problem).bound
     >>> result = search_downsets(
-    ...     two_chains, [0, 1, 2, 3], Deadline(60), level=level, states=100
+    ...     problem, [0, 1, 2, 3], Deadline(60), level=level, states=100
     ... )
     >>> result.order.tolist(), result.peak, result.level
     ([1, 3, 0, 2], 10, 10)

@@ -39,12 +39,10 @@ class WindowSearch:
 
     Examples
     --------
-    >>> two_chains = OrderProblem(
-    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
-    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
-    ... )
-    >>> search = WindowSearch(two_chains, [0, 1, 2, 3], seed=0)
+    >>> from cpplan.model.small_graphs import two_chains
+    >>> from cpplan.ordering.problem import order_problem
+    >>> problem = order_problem(two_chains())
+    >>> search = WindowSearch(problem, [0, 1, 2, 3], seed=0)
     >>> search.run(10, target=10, states=1000, deadline=Deadline(60))
     >>> search.peak
     10
