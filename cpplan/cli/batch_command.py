@@ -18,7 +18,7 @@ from cpplan.runtime.streams import write_to
 _INTERRUPTED = 130
 
 
-@click.command()
+@click.command(short_help="Many models, many settings.")
 @click.argument("manifest", metavar="MANIFEST.toml|DIR", type=click.Path())
 @click.option(
     "-o",

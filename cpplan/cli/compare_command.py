@@ -24,7 +24,7 @@ from cpplan.cli.printing import naming, print_out
 from cpplan.model.errors import InputError
 
 
-@click.command()
+@click.command(short_help="Every baseline beside the bound.")
 @MODEL
 @with_options(READING)
 @with_options(KINDS)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cpplan.model.pool import Pool
 
 
-@click.command()
+@click.command(short_help="Peak against the cost of running ops again.")
 @MODEL
 @with_options(READING)
 @with_options(KINDS)

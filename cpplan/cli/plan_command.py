@@ -28,7 +28,10 @@ from cpplan.model.errors import InfeasibleError, InputError
 from cpplan.solving.request import OPTIONS, Request
 
 
-@click.command(help=f"Plan the memory of MODEL ({', '.join(read_suffixes())}).")
+@click.command(
+    short_help="Plan a model, and write the plan in any format.",
+    help=f"Plan the memory of MODEL ({', '.join(read_suffixes())}).",
+)
 @MODEL
 @with_options(READING)
 @with_options(KINDS)

@@ -10,7 +10,7 @@ from cpplan.cli.printing import describe, naming, print_out
 from cpplan.model.errors import InputError
 
 
-@click.command()
+@click.command(short_help="Print a saved plan, or why it is not smaller.")
 @click.argument("plan_file", metavar="PLAN", type=click.Path())
 @click.option("--all", "everything", is_flag=True, help="List all buffers, not only the largest.")
 @click.option(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Dims = dict[str, int | tuple[int, int | None]]
 
 
-@click.command()
+@click.command(short_help="One layout for several sizes.")
 @MODEL
 @with_options(READING)
 @click.option(

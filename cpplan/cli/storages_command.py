@@ -24,7 +24,7 @@ from cpplan.cli.printing import naming, print_out
 _WRITING, _SHORTEST = 0.5, 1e-3
 
 
-@click.command()
+@click.command(short_help="Whole storages, for runtimes without offsets.")
 @MODEL
 @with_options(READING)
 @with_options(BOUNDARY)

@@ -8,7 +8,7 @@ from cpplan.cli.options import check_outputs
 from cpplan.cli.printing import naming, print_out
 
 
-@click.command()
+@click.command(short_help="Compare the settings of a batch.")
 @click.argument("results", metavar="RESULTS", type=click.Path())
 @click.option(
     "--measure",

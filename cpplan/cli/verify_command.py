@@ -37,7 +37,7 @@ _SAID = {
 }
 
 
-@click.command()
+@click.command(short_help="Check a plan, without trusting its planner.")
 @MODEL
 @click.argument("plan_file", metavar="[PLAN]", type=click.Path(), required=False)
 @with_options(READING)

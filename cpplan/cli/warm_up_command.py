@@ -11,7 +11,7 @@ from cpplan.runtime.streams import write_to
 from cpplan.solving import all_loops
 
 
-@click.command("warm-up")
+@click.command("warm-up", short_help="Compile the loops of the searches ahead of time.")
 @click.argument("groups", nargs=-1, type=click.Choice(list(all_loops.GROUPS)))
 def warm_up(groups: tuple[str, ...]) -> None:
     """Compile the loops of the searches ahead of time, all or some GROUPS of them.

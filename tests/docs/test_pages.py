@@ -53,6 +53,13 @@ def quoted(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
+def test_help_lists_every_command_with_the_words_of_its_page() -> None:
+    listed = {name: cli.commands[name].short_help for name in COMMANDS}
+    table = rows(PAGES["cli.md"].split("## Exit codes")[0])
+    words = {re.findall(r"[\w-]+", name)[0]: text for name, text in table}
+    assert listed == {name: f"{text[0].upper()}{text[1:]}." for name, text in words.items()}
+
+
 @pytest.mark.parametrize(("page", "block"), SHOWN, ids=[page for page, _ in SHOWN])
 def test_commands_print_what_a_page_shows(page, block, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
