@@ -7,7 +7,11 @@ from cpplan.runtime.compiled import LoopGroup
 _USES = "cpplan.packing.first_uses"
 NICHE = LoopGroup(
     "niche",
-    ("cpplan.packing.search.niche_kernel", "cpplan.packing.search.niche_state_kernel"),
+    (
+        "cpplan.packing.search.niche_kernel",
+        "cpplan.packing.search.niche_nogoods_kernel",
+        "cpplan.packing.search.niche_state_kernel",
+    ),
     f"{_USES}:use_niche",
 )
 CANONICAL = LoopGroup(

@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.packing.search.niche_nogoods_kernel import (
+    blame_nogood,
+    learn,
+    matched,
+    watch_all,
+    watch_pending,
+)
 from cpplan.packing.search.niche_state import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
 from cpplan.packing.search.niche_state_kernel import (
-    blame,
     blame_corner,
     clear,
     evenness,
     is_blamed,
     lift,
-    mix,
     put,
     ways_of,
 )
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 from cpplan.runtime.loop_compiler import compiled_loop
-
-
-@compiled_loop
-def _known_to_fail(fill, one, other):
-    at = one % np.uint64(len(fill.failed))
-    return fill.failed[at, 0] == one and fill.failed[at, 1] == other
 
 
 @compiled_loop
@@ -42,14 +41,10 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     best, best_score = -1, np.inf
     best_begin, best_end, best_right = first, last, False
     best_from, best_to = first, last
-    best_one, best_other = np.uint64(0), np.uint64(0)
     start = first
     while start < last:
-        stop, one, other = start, np.uint64(start), np.uint64(0)
-        left = 0
+        stop, left = start, 0
         while True:
-            one ^= fill.cell[stop, 0]
-            other ^= fill.cell[stop, 1]
             left += fill.left[stop]
             stop += 1
             if fill.crossing[stop] == 0:
@@ -57,11 +52,6 @@ def _choose(shape, fill, limit, highest, rank, first, last):
         if left == 0:
             start = stop
             continue
-        other ^= mix(np.uint64(stop))
-        if _known_to_fail(fill, one, other):
-            clear(fill.conflict)
-            blame(fill.conflict, start, stop)
-            return 0
         begin = start
         while begin < stop:
             floor = fill.floor[begin]
@@ -100,14 +90,12 @@ def _choose(shape, fill, limit, highest, rank, first, last):
                         best, best_score = section, score
                         best_begin, best_end, best_right = begin, end, right == 1
                         best_from, best_to = start, stop
-                        best_one, best_other = one, other
                 counted[2] = fill.counter[CHANGES]
             begin = end
         start = stop
     if best < 0:
         return -1
     fill.begin[level], fill.end[level] = best_from, best_to
-    fill.keys[level, 0], fill.keys[level, 1] = best_one, best_other
     count = ways_of(shape, fill, limit, highest, best_begin, best_end, best_right, at)
     fill.section[level] = best
     clear(fill.blamed[level])
@@ -140,6 +128,23 @@ def _choose(shape, fill, limit, highest, rank, first, last):
 
 
 @compiled_loop
+def _go(shape, fill):
+    """Take the next way of the last level; returns a nogood that the state then matches, or -1."""
+    level = fill.counter[LEVELS]
+    row = fill.ways[fill.next_way[level]]
+    fill.next_way[level] += 1
+    fill.counter[LEVELS] = level + 1
+    if row == WASTE:
+        section = fill.section[level]
+        before = fill.floor[section]
+        lift(fill, section, fill.raised[level])
+        fill.raised[level] = before
+        return matched(fill.nogoods, fill.cell, section, section + 1)
+    put(shape, fill, row, 1)
+    return matched(fill.nogoods, fill.cell, shape.lower[row], shape.upper[row])
+
+
+@compiled_loop
 def _take_back(shape, fill):
     """Undo the decision of the last level."""
     level = fill.counter[LEVELS] - 1
@@ -150,8 +155,10 @@ def _take_back(shape, fill):
         lifted = fill.floor[section]
         lift(fill, section, fill.raised[level])
         fill.raised[level] = lifted
+        matched(fill.nogoods, fill.cell, section, section + 1)
     else:
         put(shape, fill, row, -1)
+        matched(fill.nogoods, fill.cell, shape.lower[row], shape.upper[row])
 
 
 @compiled_loop
@@ -175,6 +182,31 @@ def _may_fit(fill, limit, highest):
 
 
 @compiled_loop
+def _go_back(shape, fill):
+    """Go back to the last decision in a section to blame; returns false if there is none."""
+    counter = fill.counter
+    level = counter[LEVELS]
+    while level > 0:
+        level -= 1
+        counter[LEVELS] = level + 1
+        _take_back(shape, fill)
+        counter[LEVELS] = level
+        if _touches(shape, fill, level):
+            watch_pending(fill.nogoods, fill.cell)
+            blamed = fill.blamed[level]
+            for word in range(len(blamed)):
+                blamed[word] |= fill.conflict[word]
+            if fill.next_way[level] < counter[WAYS]:
+                return True
+            for word in range(len(blamed)):
+                fill.conflict[word] = blamed[word]
+            fill.weight[fill.section[level]] += 0.1
+            learn(fill.nogoods, fill.cell, fill.conflict)
+        counter[WAYS] = fill.first_way[level]
+    return False
+
+
+@compiled_loop
 def explore(shape, fill, limit, highest, rank, nodes):
     """Continue for ``nodes`` nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
 
@@ -183,9 +215,11 @@ def explore(shape, fill, limit, highest, rank, nodes):
     """
     counter = fill.counter
     last = counter[NODES] + nodes
-    count, sections, words = len(fill.offset), len(fill.floor), len(fill.conflict)
+    count, sections = len(fill.offset), len(fill.floor)
     # Later nodes need no such test: a corner has no ways if its section cannot fit.
-    if counter[NODES] == 0 and not _may_fit(fill, limit, highest):
+    if counter[NODES] == 0 and not (
+        _may_fit(fill, limit, highest) and watch_all(fill.nogoods, fill.cell)
+    ):
         return EXHAUSTED
     while True:
         level = counter[LEVELS]
@@ -206,37 +240,13 @@ def explore(shape, fill, limit, highest, rank, nodes):
             else:
                 first, end = fill.begin[back], fill.end[back]
             found = _choose(shape, fill, limit, highest, rank, first, end)
-        if found == 0:
-            # Go back to the last decision in a section to blame.
-            while True:
-                if level == 0:
-                    return EXHAUSTED
-                level -= 1
-                counter[LEVELS] = level + 1
-                _take_back(shape, fill)
-                counter[LEVELS] = level
-                if _touches(shape, fill, level):
-                    blamed = fill.blamed[level]
-                    for word in range(words):
-                        blamed[word] |= fill.conflict[word]
-                    if fill.next_way[level] < counter[WAYS]:
-                        break
-                    for word in range(words):
-                        fill.conflict[word] = blamed[word]
-                    fill.weight[fill.section[level]] += 0.1
-                    at = fill.keys[level, 0] % np.uint64(len(fill.failed))
-                    fill.failed[at, 0] = fill.keys[level, 0]
-                    fill.failed[at, 1] = fill.keys[level, 1]
-                counter[WAYS] = fill.first_way[level]
-        counter[NODES] += 1
-        level = counter[LEVELS]
-        row = fill.ways[fill.next_way[level]]
-        fill.next_way[level] += 1
-        counter[LEVELS] = level + 1
-        if row == WASTE:
-            section = fill.section[level]
-            before = fill.floor[section]
-            lift(fill, section, fill.raised[level])
-            fill.raised[level] = before
-        else:
-            put(shape, fill, row, 1)
+        while True:
+            if found == 0 and not _go_back(shape, fill):
+                return EXHAUSTED
+            counter[NODES] += 1
+            nogood = _go(shape, fill)
+            if nogood < 0:
+                break
+            clear(fill.conflict)
+            blame_nogood(fill.nogoods, nogood, fill.conflict)
+            found = 0

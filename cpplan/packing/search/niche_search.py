@@ -16,7 +16,8 @@ Pruning:
 * A failure names the sections it depends on, and goes back to the last decision in any of them, not
   to the last one made (conflict-directed backjumping, Prosser 1993).
 * If no unplaced buffer is live across a boundary, the two sides are independent: each fails alone.
-* A failed part is remembered by its floors and its buffers left to place.
+* A failure is remembered by the floors and buffers of the sections it depends on, and recognized
+  when they come again, whatever has changed elsewhere (see ``niche_nogoods``).
 * Among equal buffers, the earlier row lies lower.
 
 In a full section, a buffer that ends level with the floor beside it is the first way: edges rarely
@@ -45,7 +46,7 @@ NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
 # Limits tried in every round, as shares of the way from the smallest to the largest.
 _SHARES = (0.0, 0.5)
-_FIRST_NODES = 1_000
+_FIRST_NODES = 2_000
 # The first turns use exact orders: learned weights and remembered failures already vary the trees.
 _LEARNED_TURNS = 8
 # Sections and buffers read between two looks at the clock, and approximate seconds for each.
@@ -133,19 +134,20 @@ class NicheSearch(Rounds[_Attempt]):
         return attempt.fill.offset
 
     def _in_turns(self) -> Iterator[_Attempt]:
-        """Attempts with every word at every limit, in rounds of twice the nodes.
+        """Attempts with every word at every limit, in rounds of mostly few nodes.
 
         Later rounds perturb the words. Every attempt starts a new tree, but knows the failures at
-        its limit.
+        its limit: so little is lost by a new start, and early mistakes are undone.
         """
-        nodes, turn = _FIRST_NODES, 0
+        turn = 0
         while True:
+            nodes = _FIRST_NODES * _luby(turn + 1)
             for share in self._shares():
                 for word in WORDS:
                     limit = self._limit(share)
                     if limit is not None:
                         yield self._attempt_at(limit, word, nodes, perturbed=turn >= _LEARNED_TURNS)
-            nodes, turn = 2 * nodes, turn + 1
+            turn += 1
 
     def _shares(self) -> tuple[float, ...]:
         """Limits to try, as shares; in a perfect packing only the lowest, which is quickest."""
@@ -160,3 +162,11 @@ class NicheSearch(Rounds[_Attempt]):
         rank = np.empty(len(ranked), np.int64)
         rank[ranked] = np.arange(len(ranked))
         return _Attempt(limit, rank, fill, nodes)
+
+
+def _luby(turn: int) -> int:
+    """Entry of 1, 1, 2, 1, 1, 2, 4, 1, 1, … (Luby, Sinclair and Zuckerman 1993), counted from 1."""
+    power = turn.bit_length()
+    if turn + 1 == 1 << power:
+        return 1 << (power - 1)
+    return _luby(turn + 1 - (1 << (power - 1)))

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing.search.niche_nogoods import Nogoods, no_nogoods
 
 # Entries of ``Fill.counter``.
 LEVELS, NODES, PLACED, WAYS, CHANGES = 0, 1, 2, 3, 4
 # A way to fill a corner: leave it empty.
 WASTE = -1
-# Size of the table of failed parts; a newer entry replaces an older one.
-_REMEMBERED = 1 << 18
 # Initial room: levels of waste for each section, ways for each buffer.
 _LEVELS, _WAYS = 16, 32
 
@@ -62,8 +61,7 @@ class Fill(NamedTuple):
     next_way: Ints
     ways: Ints
     cell: NDArray[np.uint64]
-    keys: NDArray[np.uint64]
-    failed: NDArray[np.uint64]
+    nogoods: Nogoods
     changed: Ints
     counted: Ints
     promise: Ints
@@ -115,9 +113,8 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
         first_way=np.zeros(levels, np.int64),
         next_way=np.zeros(levels, np.int64),
         ways=np.zeros(_WAYS * count + 1000, np.int64),
-        cell=np.zeros((sections, 2), np.uint64),
-        keys=np.zeros((levels, 2), np.uint64),
-        failed=np.zeros((_REMEMBERED, 2), np.uint64) if known is None else known.failed,
+        cell=np.zeros(sections, np.uint64),
+        nogoods=no_nogoods() if known is None else known.nogoods,
         changed=np.zeros(sections, np.int64),
         counted=np.full((sections, 3), -1, np.int64),
         promise=np.zeros(count, np.int64),
@@ -129,7 +126,7 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
 
 def with_more_room(fill: Fill) -> Fill:
     """The same state with twice the room for decisions and their ways."""
-    levels = ("section", "begin", "end", "raised", "first_way", "next_way", "keys", "blamed")
+    levels = ("section", "begin", "end", "raised", "first_way", "next_way", "blamed")
     columns = (*levels, "ways")
     return fill._replace(**{name: np.concatenate([getattr(fill, name)] * 2) for name in columns})
 

@@ -7,23 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.packing.search.niche_nogoods_kernel import mix
 from cpplan.packing.search.niche_state import CHANGES, LEVELS, PLACED, WASTE
 from cpplan.runtime.loop_compiler import compiled_loop
 
 
 @compiled_loop
-def mix(value):
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
-
-
-@compiled_loop
 def change_key(fill, section, number, value):
-    """Update the two hash words of a section: each is the exclusive or of mixed parts."""
+    """Update the hash of a section: the exclusive or of its mixed parts."""
     word = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
-    fill.cell[section, 0] ^= mix(word + np.uint64(0x632BE59BD9B4E019))
-    fill.cell[section, 1] ^= mix(mix(word) + np.uint64(0xD6E8FEB86659FD93))
+    fill.cell[section] ^= mix(word + np.uint64(0x632BE59BD9B4E019))
 
 
 @compiled_loop
@@ -43,9 +36,9 @@ def put(shape, fill, row, sign):
     for section in range(lower, upper):
         lift(fill, section, at + (size if sign > 0 else 0))
         fill.left[section] -= sign * size
+        change_key(fill, section, len(fill.floor) + row, 1)
     for boundary in range(lower + 1, upper):
         fill.crossing[boundary] -= sign
-    change_key(fill, lower, len(fill.floor) + row, 1)
     fill.offset[row] = at
     fill.placed[row] = sign > 0
     fill.counter[PLACED] += sign

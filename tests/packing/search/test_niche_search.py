@@ -9,7 +9,7 @@ from support.published import minimalloc
 
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search import niche_state
+from cpplan.packing.search import niche_nogoods, niche_state
 from cpplan.packing.search.niche_search import NicheSearch, applies_to
 from cpplan.zoo import packing as instances
 
@@ -22,6 +22,14 @@ def test_room_that_is_spent_grows(monkeypatch):
     """Without room for waste at first, the search goes on where the room ended."""
     monkeypatch.setattr(niche_state, "_LEVELS", 0)
     for problem in parts(range(400, 430), 6, applies_to):
+        assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
+
+
+def test_failures_that_are_forgotten_are_found_again(monkeypatch):
+    """With room for three nogoods of twenty sections, the proofs stay true."""
+    monkeypatch.setattr(niche_nogoods, "_MOST", 3)
+    monkeypatch.setattr(niche_nogoods, "_ENTRIES", 20)
+    for problem in parts(range(430, 460), 6, applies_to):
         assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
 
 
@@ -39,6 +47,13 @@ def test_boxes_without_a_hole_hardly_need_search(count, pinwheels):
 def test_failures_far_away_are_not_to_blame(seed, pinwheels):
     """A box of 600 needs tens of thousands of nodes: what fails goes back to where it began."""
     problem, height = planted_height(instances.perfect_packing(600, seed=seed, pinwheels=pinwheels))
+    outcome = solve(NicheSearch, problem, target=height, limit=height, nodes=100_000)
+    assert outcome.peak == height
+
+
+def test_failures_are_recognized_after_changes_elsewhere():
+    """A box of 800 needs few nodes: without nogoods it is not packed by two million."""
+    problem, height = planted_height(instances.perfect_packing(800, seed=3))
     outcome = solve(NicheSearch, problem, target=height, limit=height, nodes=100_000)
     assert outcome.peak == height
 
