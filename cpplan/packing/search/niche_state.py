@@ -7,7 +7,7 @@ their remaining ways.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +128,8 @@ def with_more_room(fill: Fill) -> Fill:
     """The same state with twice the room for decisions and their ways."""
     levels = ("section", "begin", "end", "raised", "first_way", "next_way", "blamed")
     columns = (*levels, "ways")
-    return fill._replace(**{name: np.concatenate([getattr(fill, name)] * 2) for name in columns})
+    twice: dict[str, Any] = {name: np.concatenate([getattr(fill, name)] * 2) for name in columns}
+    return fill._replace(**twice)
 
 
 def _twins(lower: Ints, upper: Ints, size: Ints) -> Ints:
