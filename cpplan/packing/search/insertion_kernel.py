@@ -259,34 +259,18 @@ def _best_offset(
     ``ends`` and ``starts`` are the neighbours that may conflict, by lowest end and by latest
     offset. A neighbour is ejected if it can lie neither below the offset nor above the end.
     """
-    last = (limit - room) // grid * grid
+    # Beyond the end of a neighbour, offsets eject more and more until the end of the next one: only
+    # zero and the offsets on top of neighbours are tried.
     best, best_held, offset, ties = 0.0, 0, -1, 0
     cost, cost_held, cost_fixed = 0.0, 0, 0
-    gone, back = 0, 0
-    above, below = 0, 0
-    while above <= count or below <= count:
-        # Candidates in ascending order: zero, on top of a neighbour, below a neighbour, the last.
-        on_top, beneath = _NEVER, _NEVER
-        if above == 0:
-            on_top = 0
-        elif above <= count:
-            on_top = lowest_end[ends[above - 1]]
+    gone, back, tried = 0, 0, 0
+    for above in range(-1, count):
+        if above >= 0:
+            tried = lowest_end[ends[above]]
             if grid > 1:
-                on_top = (on_top + grid - 1) // grid * grid
-        if below < count:
-            beneath = latest[starts[below]] - room
-            if grid > 1:
-                beneath = beneath // grid * grid
-        elif below == count:
-            beneath = last
-        if on_top <= beneath:
-            tried = on_top
-            above += 1
-        else:
-            tried = beneath
-            below += 1
-        if tried < 0 or tried > last:
-            continue
+                tried = (tried + grid - 1) // grid * grid
+        if tried > limit - room:
+            break
         while gone < count and latest[starts[gone]] < tried + room:
             other = starts[gone]
             cost += weight[other]
