@@ -8,6 +8,10 @@ offset with the least weight of ejected buffers, and orients the new conflicts. 
 of the whole packing, not only the gaps between current offsets. Once no buffer waits, the limit
 drops below the new peak.
 
+This descent may get stuck just above the target. So once it is near, it takes turns with attempts
+below the target itself. Each begins with the first packing and with nothing learned: few of them
+succeed, but those that do need few moves.
+
 The orientation has no cycles: neighbours that stay below end at or below the offset, all others end
 above it, so that the order by lowest end is always consistent.
 
@@ -27,17 +31,17 @@ from cpplan.packing import loops
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.search.partial_packing import Arrays, PartialPacking
 from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:
-    from cpplan.model.problem import Problem
+    from cpplan.model.problem import Ints, Problem
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion search"
-# For deadlines that count work: seconds a move for each buffer, and for each section of each span;
-# seconds of one call of the kernel.
-_WORK, _WORK_A_CELL, _CALL = 1.5e-8, 2e-10, 0.01
+# Seconds of one call of the kernel.
+_CALL = 0.01
 
 
 def applies_to(problem: Problem) -> bool:
@@ -78,131 +82,99 @@ class InsertionSearch(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
-        self._tuning = active()
-        spans, count = problem.spans, len(problem)
+        self._tuning, self._seed = active(), seed
         # Offsets are multiples of the unit; peaks are, too, if all sizes are.
         unit = address_unit(problem)
         self._grain = 1 if (problem.size % unit).any() else unit
-        self._spans = (problem.first_span, spans.lower, spans.upper)
-        self._breadth = int((spans.upper - spans.lower).sum())
-        self._scratch = (
-            *(np.empty(int(problem.upper.max(initial=0)), np.int64) for _ in range(2)),
-            *(np.empty(count, np.int64) for _ in range(3)),
-            np.empty(count),
-        )
-        self._pinned = np.full(count, -1, np.int64)
-        for row, offset in problem.fixed.items():
-            self._pinned[row] = offset
+        self._arrays = Arrays.of(problem)
         # No packing has a lower peak than this.
-        self._lowest_peak = int((np.maximum(self._pinned, 0) + problem.size).max(initial=0))
-        self._meets = _conflicts(problem)
-        # Size counts more than the length of the lifespan: a wide buffer has more neighbours, but
-        # a large buffer has fewer places.
-        difficulty = problem.size * np.sqrt(problem.upper - problem.lower)
-        self._difficulty = difficulty / max(difficulty.mean(), 1.0) if count else difficulty
-        self._penalty = np.ones(count)
-        self._held = np.zeros(count, np.int64)
-        self._placed = np.zeros(count, bool)
-        self._order, self._by_latest = (np.zeros(count + 1, np.int64) for _ in range(2))
-        self._lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(2))
-        self._cursor = np.array([0, 0, self._tuning.insertion_tenure], np.int64)
-        # Any odd multiplier spreads seeds; the state must not be zero.
-        word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
-        self._random = np.array([word or 1], np.uint64)
-        self._limit = 0
+        self._lowest_peak = int((np.maximum(self._arrays.pinned, 0) + problem.size).max(initial=0))
+        # The packing that is lowered step by step, and the one aimed at the target.
+        self._descent: PartialPacking | None = None
+        self._direct: PartialPacking | None = None
+        self._first: Ints | None = None
+        self._made = self._attempts = 0
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         """Make ``moves`` moves, or until the peak is at most ``target`` or the known bound.
 
-        Time for a move is in proportion to the spans of all buffers, in sections. Raises
-        ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
+        Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.INSERTION, deadline.share(COMPILING_SHARE)):
             return state  # the next turn tries again
-        from cpplan.packing.search import insertion_kernel as kernel
-
         target = max(target, state.bound, self._lowest_peak)
         if self._peak is None or state.peak < self._peak:
             self._adopt(state, target)
-        work = _WORK * len(self.problem) + _WORK_A_CELL * self._breadth
+        work = self._arrays.seconds_a_move
         a_call = max(1, int(_CALL / max(work, 1e-9)))
-        end = int(self._cursor[kernel.MOVES]) + moves
-        while not self._reached(target):
-            done = int(self._cursor[kernel.MOVES])
-            if done >= end:
-                break
-            epoch = self._tuning.insertion_epoch
-            until_epoch = epoch - done % epoch
-            turn = min(end - done, until_epoch, a_call)
+        epoch, end = self._tuning.insertion_epoch, self._made + moves
+        while not self._reached(target) and self._made < end:
+            until_epoch = epoch - self._made % epoch
+            turn = min(end - self._made, until_epoch, a_call)
             deadline.check(work * turn)
-            found = kernel.search(
-                turn,
-                self._limit,
-                self._tuning.insertion_learning,
-                self._spans,
-                self._scratch,
-                self.problem.size,
-                self.problem.alignment,
-                self._pinned,
-                self._meets,
-                self._difficulty,
-                self._penalty,
-                self._held,
-                self._placed,
-                self._order,
-                self._by_latest,
-                self._lowest_end,
-                self._latest,
-                self._cursor,
-                self._random,
-            )
-            if found:
-                self._offsets = self._lowest_end - self.problem.size
-                self._peak = int(self._lowest_end.max(initial=0))
-                self._aim_below(target)
-            elif turn == until_epoch:
-                self._penalty += 0.5 * (1 - self._penalty)
-                self._limit = (self._limit + self._highest_limit() + 1) // 2
+            if self._aims_straight(target):
+                self._aim_straight(turn, turn == until_epoch, target)
+            else:
+                self._descend(turn, turn == until_epoch, target)
         return self.best(state)
-
-    def _highest_limit(self) -> int:
-        assert self._peak is not None
-        return self._peak - self._grain
 
     def _adopt(self, state: Outcome, target: int) -> None:
         """Continue from this packing instead of the search's own."""
         self._offsets, self._peak = state.offsets, state.peak
-        self._lowest_end[:] = state.offsets + self.problem.size
-        self._order[:-1] = np.argsort(self._lowest_end, kind="stable")
-        self._by_latest[:-1] = self._order[:-1]
-        self._placed[:] = True
-        self._cursor[0] = len(self.problem)
-        self._aim_below(target)
+        limit = self._next_limit(target)
+        if self._first is None or self._descent is None:
+            self._first = state.offsets
+            self._descent = PartialPacking(self._arrays, state.offsets, limit, self._seed)
+        else:
+            self._descent.adopt(state.offsets, limit)
 
-    def _aim_below(self, target: int) -> None:
-        """Lower the limit, and eject the buffers that end above it.
+    def _next_limit(self, target: int) -> int:
+        """Limit below the peak by a fraction of the way to the target, at least one grain.
 
-        The step is a fraction of the way to the target, at least one grain, so that peaks do not
-        fall byte by byte.
+        So peaks do not fall byte by byte.
         """
         assert self._peak is not None
         step = max(self._grain, (self._peak - target) // 64)
-        self._limit = max(target, self._peak - step)
-        out = (self._lowest_end > self._limit) & (self._pinned < 0)
-        self._placed[out] = False
-        count = int(self._cursor[0])
-        for rows in (self._order, self._by_latest):
-            kept = rows[:count][self._placed[rows[:count]]]
-            rows[: len(kept)] = kept
-        self._cursor[0] = len(kept)
+        return max(target, self._peak - step)
 
+    def _descend(self, moves: int, ends_epoch: bool, target: int) -> None:
+        """Make moves below a limit near the peak; at the end of an epoch, raise the limit."""
+        packing = self._descent
+        assert packing is not None
+        assert self._peak is not None
+        if self._insert(packing, moves):
+            packing.lower(self._next_limit(target))
+        elif ends_epoch:
+            packing.forget()
+            packing.limit = (packing.limit + self._peak - self._grain + 1) // 2
 
-def _conflicts(problem: Problem) -> np.typing.NDArray[np.bool_]:
-    """True for each pair of buffers live together at some step, shape ``(n, n)``. O(spans · n)."""
-    spans, count = problem.spans, len(problem)
-    meets = np.zeros((count, count), bool)
-    for row, lower, upper in zip(
-        spans.buffer.tolist(), spans.lower.tolist(), spans.upper.tolist(), strict=True
-    ):
-        meets[row, spans.buffer[(spans.lower < upper) & (spans.upper > lower)]] = True
-    return meets
+    def _aims_straight(self, target: int) -> bool:
+        """True in every other epoch, once the descent has begun and the target is near."""
+        assert self._peak is not None
+        epochs = self._made // self._tuning.insertion_epoch
+        near = self._peak <= (1 + self._tuning.insertion_near) * target
+        return near and epochs >= self._tuning.insertion_first_epochs and epochs % 2 == 1
+
+    def _aim_straight(self, moves: int, ends_epoch: bool, target: int) -> None:
+        """Make moves below the target itself; begin anew after some epochs."""
+        packing = self._direct
+        if packing is None or packing.limit != target:
+            assert self._first is not None
+            self._attempts += 1
+            packing = PartialPacking(self._arrays, self._first, target, self._seed, self._attempts)
+            self._direct = packing
+        if not self._insert(packing, moves) and ends_epoch:
+            packing.forget()
+            epochs = self._tuning.insertion_straight_epochs
+            if packing.moves >= epochs * self._tuning.insertion_epoch:
+                self._direct = None
+
+    def _insert(self, packing: PartialPacking, moves: int) -> bool:
+        """Make moves; if all buffers are placed, keep the packing and return true."""
+        before = packing.moves
+        found = packing.insert(moves)
+        self._made += packing.moves - before
+        if found:
+            self._offsets = packing.lowest_end - self.problem.size
+            self._peak = int(packing.lowest_end.max(initial=0))
+        return found
