@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
 
-# Most nogoods, most sections in all of them, and number of lists by watched section. All nogoods
-# are forgotten if there is no room for another one.
-_MOST, _ENTRIES, _LISTS = 1 << 16, 1 << 20, 1 << 14
+# Most nogoods, most sections in all of them, and number of lists by watched section. The older half
+# is forgotten if there is no room for another one.
+_MOST, _ENTRIES, _LISTS = 1 << 16, 1 << 21, 1 << 15
 # Entries of ``Nogoods.counter``: number of nogoods, and the one that watches nothing yet, or -1.
 COUNT, PENDING = 0, 1
 

@@ -61,8 +61,26 @@ def _has(sections, section):
 
 
 @compiled_loop
+def _forget_older(nogoods):
+    """Forget the older half of the nogoods; all of them watch a section."""
+    count = nogoods.counter[COUNT]
+    dropped = (count + 1) // 2
+    offset = nogoods.first[dropped]
+    for entry in range(offset, nogoods.first[count]):
+        nogoods.section[entry - offset] = nogoods.section[entry]
+        nogoods.value[entry - offset] = nogoods.value[entry]
+    for of in range(len(nogoods.heads)):
+        nogoods.heads[of] = -1
+    for number in range(dropped, count):
+        nogoods.first[number - dropped] = nogoods.first[number] - offset
+        _watch(nogoods, number - dropped, nogoods.watched[number] - offset)
+    nogoods.first[count - dropped] = nogoods.first[count] - offset
+    nogoods.counter[COUNT] = count - dropped
+
+
+@compiled_loop
 def learn(nogoods, cell, sections):
-    """Remember that the state fails because of these sections (bits); forget all if room is spent.
+    """Remember that the state fails because of these sections (bits); forget older ones for room.
 
     The nogood watches nothing until one of the sections changes.
     """
@@ -70,13 +88,11 @@ def learn(nogoods, cell, sections):
     for section in range(len(cell)):
         needed += _has(sections, section)
     counter = nogoods.counter
-    used, room = nogoods.first[counter[COUNT]], len(nogoods.section)
+    room = len(nogoods.section)
     if needed > room:
         return
-    if counter[COUNT] == len(nogoods.watched) or used + needed > room:
-        counter[COUNT] = 0
-        for of in range(len(nogoods.heads)):
-            nogoods.heads[of] = -1
+    while counter[COUNT] == len(nogoods.watched) or nogoods.first[counter[COUNT]] + needed > room:
+        _forget_older(nogoods)
     number = counter[COUNT]
     entry = nogoods.first[number]
     for section in range(len(cell)):
