@@ -50,7 +50,7 @@ _FIRST_NODES = 2_000
 # The first turns use exact orders: learned weights and remembered failures already vary the trees.
 _LEARNED_TURNS = 8
 # Sections and buffers read between two looks at the clock, and approximate seconds for each.
-_WORK_A_SLICE, _SECONDS_A_LOOK = 2_000_000, 1e-8
+_WORK_A_SLICE, _SECONDS_A_LOOK = 2_000_000, 2e-9
 
 
 def applies_to(problem: Problem) -> bool:
