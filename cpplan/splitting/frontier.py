@@ -9,18 +9,21 @@ peak and cost that no other pair beats in both.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
+from cpplan.splitting.least_peak import LeastPeak
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
 from cpplan.splitting.styles import Estimate, Style
 from cpplan.splitting.tuning import SplittingTuning
 
+# Relative tolerance for sums of floating-point costs.
+_ROUNDING = 1e-9
 # More steps than any op has.
 _UNLIMITED = 1 << 40
 
@@ -38,6 +41,9 @@ Estimates = Callable[[Region, int], Iterator[tuple[Estimate, Style]]]
 
 Its second argument is a target: an estimate of at most this number of bytes is good enough.
 """
+
+_Turn = tuple[Estimates, tuple[int, int]]
+"""Function of styles, and the steps of the region whose styles it yields."""
 
 _Options = list[tuple[int, Estimate, Style]]
 
@@ -78,7 +84,7 @@ class Frontier:
     problem
         The program.
     deadline
-        Ends the search for regions, which begins with the shortest ones.
+        Ends the search for regions, which begins with those that may lower the least peak.
     enough
         Lower bound on the peak of every plan: regions of no higher peak are not cut.
     estimates
@@ -97,38 +103,75 @@ class Frontier:
         self._most_labels = tuning.most_labels
         steps = len(problem.ops)
         self._options: list[_Options] = [[] for _ in range(steps)]
-        whole = []
+        alones: list[Estimate] = []
         for k in range(steps):
             alone = Region(problem, k, k + 1).estimate(Style())
             assert alone is not None
-            whole.append(alone.peak)
+            alones.append(alone)
             self._options[k].append((k + 1, alone, Style()))
+        whole = [alone.peak for alone in alones]
+        # Paths of regions without extra work, and of all regions.
+        self._paths = LeastPeak(whole), LeastPeak(whole)
+        once = list(accumulate((alone.cost for alone in alones), initial=0.0))
         ends = sorted(choose_cuts(problem, tuning.most_cuts, tuning.steepest))
         spans = [
             (start, stop)
             for start, stop in _segments(problem, ends, whole, tuning.longest_region)
             if max(whole[start:stop]) > enough
         ]
+        # No style lowers the bytes live at a region's ends.
+        floor = {span: max(problem.boundary[end] for end in span) for span in spans}
+        all_styles = estimates or (_in_line, _in_tiles, _in_strips, _coarsely, _others)
+        turns = [(styles, span) for styles in all_styles for span in spans]
         regions: dict[tuple[int, int], Region] = {}
-        for styles in estimates or (_in_line, _in_tiles, _in_strips, _coarsely, _others):
-            # A region with as many bytes at its ends cannot improve the best division.
-            best_so_far = self.divisions()[0].peak
-            for start, stop in spans:
-                if deadline.expired():
-                    return
-                # No style lowers the bytes live at a region's ends.
-                floor = max(problem.boundary[start], problem.boundary[stop])
-                if floor >= best_so_far:
-                    continue
-                if (start, stop) not in regions:
-                    regions[start, stop] = Region(problem, start, stop)
-                region = regions[start, stop]
-                deadline.spend(tuning.work_per_region)
-                best = max(whole[start:stop])
-                for estimate, style in styles(region, max(floor, enough)):
-                    if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
-                        self._options[start].append((stop, estimate, style))
-                region.forget_strips()
+        for styles, (start, stop) in self._peak_first(turns, floor, deadline):
+            if (start, stop) not in regions:
+                regions[start, stop] = Region(problem, start, stop)
+            region = regions[start, stop]
+            best, cost = max(whole[start:stop]), (once[stop] - once[start]) * (1 + _ROUNDING)
+            for estimate, style in styles(region, max(floor[start, stop], enough)):
+                if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
+                    self._options[start].append((stop, estimate, style))
+                    for paths in self._paths if estimate.cost <= cost else self._paths[1:]:
+                        paths.add(start, stop, estimate.peak)
+            region.forget_strips()
+
+    def _peak_first(
+        self,
+        turns: Sequence[_Turn],
+        floor: Mapping[tuple[int, int], int],
+        deadline: Deadline,
+    ) -> Iterator[_Turn]:
+        """Yield turns that may lower the least peak, without extra work and at any; then others.
+
+        Only a region that overlaps the highest one, and has fewer bytes at its ends, can lower it.
+        """
+        tuning, done = tuned(SplittingTuning), set[int]()
+        for paths in self._paths:
+            more = True
+            while more:
+                more = False
+                high = paths.highest()
+                for k, (_, span) in enumerate(turns):
+                    overlaps = span[0] < high.stop and span[1] > high.start
+                    if overlaps and floor[span] < high.peak and k not in done:
+                        if deadline.expired():
+                            return
+                        done.add(k)
+                        deadline.spend(tuning.work_per_region)
+                        yield turns[k]
+                        if paths.highest() is not high:
+                            more = True
+                            break
+        # Regions of somewhat more bytes may need fewer pieces, or less work.
+        others = deadline.share(tuning.others_share)
+        most = tuning.looser_ends * self._paths[0].highest().peak
+        for k, (_, span) in enumerate(turns):
+            if others.expired():
+                return
+            if k not in done and floor[span] < most:
+                others.spend(tuning.work_per_region)
+                yield turns[k]
 
     def divisions(self) -> list[Division]:
         """Divisions that no other beats in both peak and cost, the cheapest first."""

@@ -31,6 +31,12 @@ class SplittingTuning:
         Numbers of strips along an outer axis.
     no_strips
         Strips are tried only if a region's peak exceeds the bytes at its ends by this share.
+    others_share
+        Share of the time left for regions, once none lowers the least peak, for regions that may
+        need fewer pieces or less work.
+    looser_ends
+        Regions that do not lower the least peak are tried if fewer bytes are live at their ends
+        than this multiple of it.
     most_labels
         Most pairs of peak and cost kept at each place.
     most_pieces
@@ -81,6 +87,8 @@ class SplittingTuning:
     longest_region: int = 120
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     no_strips: float = 0.01
+    others_share: float = 0.3
+    looser_ends: float = 1.2
     most_labels: int = 120
     most_pieces: int = 16_000
     most_elements: int = 32
@@ -91,7 +99,7 @@ class SplittingTuning:
     cost_levels: tuple[float, ...] = (
         1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.07, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 3.0
     )  # fmt: skip
-    trials_share: float = 0.6
+    trials_share: float = 0.5
     most_packed_again: int = 6
     again_share: float = 0.25
     once_share: float = 0.4
