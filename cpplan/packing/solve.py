@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.first_plans import offer_first_plans, offer_packing
 from cpplan.packing.heuristics.by_hint import follow_hint
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.portfolio import Aim, PartSearch
+from cpplan.packing.search import insertion_search
+from cpplan.packing.search.insertion_search import InsertionSearch
+from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -61,6 +66,49 @@ def pack(
         _run_search(incumbent, budget, searches, most_effort)
     except TimeUpError:
         return
+
+
+def pack_by_insertion(incumbent: Incumbent, deadline: Deadline) -> None:
+    """Lower the highest part by insertion, as long as each brief search lowers the peak.
+
+    Windows of time come first, then all buffers of the part at once. Heuristics place many buffers
+    badly at few steps only: insertion mends these in seconds, while exact search finds nothing.
+    """
+    searches: dict[int, list[tuple[LocalSearch, int]]] = {}
+    try:
+        while not incumbent.done:
+            part = incumbent.highest_part()
+            problem, rows = incumbent.reduction.part_problem(part)
+            if part not in searches:
+                searches[part] = _insertions(problem)
+            if not searches[part]:
+                return
+            search, moves = searches[part][0]
+            state = incumbent.part_state(part, rows)
+            aim = max(incumbent.target or 0, incumbent.bound.value, incumbent.next_peak())
+            try:
+                search.run(state, moves=moves, target=aim, deadline=deadline)
+            finally:
+                found = search.best(state)
+                incumbent.offer_part(part, rows, found)
+            if found.peak >= state.peak:
+                del searches[part][0]
+    except TimeUpError:
+        return
+
+
+def _insertions(problem: Problem) -> list[tuple[LocalSearch, int]]:
+    """Insertion searches for a part, each with its moves of a brief search."""
+    tuning, found = active(), list[tuple[LocalSearch, int]]()
+    if len(problem) <= tuning.window_least:
+        return found
+    windows = WindowedInsertion(problem, seed=0)
+    if not windows.wide:
+        found.append((windows, tuning.windows_at_once))
+        if len(problem) < tuning.insertion_buffers and insertion_search.applies_to(problem):
+            moves = tuning.brief_insertions_a_buffer * len(problem)
+            found.append((InsertionSearch(problem, seed=0), moves))
+    return found
 
 
 def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:

@@ -62,6 +62,8 @@ class PackingTuning:
         Priority rules tried in the first turn.
     insertions_a_buffer
         Insertions a buffer in the first turn.
+    brief_insertions_a_buffer
+        Insertions a buffer of a brief search that only goes on while it lowers the peak.
     ejections
         Ejections in the first turn.
     rankings_a_buffer
@@ -218,6 +220,7 @@ class PackingTuning:
     staged_insertions: int = 100_000
     rules: int = 50
     insertions_a_buffer: int = 600
+    brief_insertions_a_buffer: int = 30
     ejections: int = 20_000
     rankings_a_buffer: int = 10
     slices: int = 10

@@ -87,7 +87,7 @@ class SplittingTuning:
     longest_region: int = 120
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     no_strips: float = 0.01
-    others_share: float = 0.3
+    others_share: float = 0.7
     looser_ends: float = 1.2
     most_labels: int = 120
     most_pieces: int = 16_000
