@@ -47,6 +47,24 @@ class SpillingTuning:
     address_heats, coolest
         Temperatures, as parts of the median cost of a reload: at the start of each cooling, and at
         its end. A change may be worse by about the temperature.
+    repacking_share
+        Share of the time left for placing retentions by insertion and dropping gaps that are in
+        the way.
+    repacked_gaps
+        Most gaps for which that is done.
+    settling_share
+        Share of its time in which a first packing must be found.
+    insertions_a_retention, first_patience, patience
+        Moves per retention without fewer bytes waiting after which a gap is dropped; and most time
+        for these moves, as a share of the time for the first packing: before the first gap is
+        dropped, and before each later one.
+    room_beside
+        Worth of room beside a waiting retention, as a part of its own room.
+    repacking_turns, repacking_calls, calls_waited
+        Most changes tried of the first packing; most calls of the insertion loop for a change, and
+        most calls without fewer bytes waiting.
+    most_dropped, repacking_noise
+        Most gaps dropped so that one more is kept; random part of their cost.
     order_share
         If orders are searched: share of the time for orders of least live bytes.
     climb_share
@@ -98,6 +116,18 @@ class SpillingTuning:
     address_turns: int = 10_000
     address_heats: tuple[float, ...] = (0.3, 0.1)
     coolest: float = 0.01
+    repacking_share: float = 0.8
+    repacked_gaps: int = 50_000
+    settling_share: float = 0.6
+    insertions_a_retention: int = 80
+    first_patience: float = 0.33
+    patience: float = 0.033
+    room_beside: float = 0.5
+    repacking_turns: int = 10_000
+    repacking_calls: int = 200
+    calls_waited: int = 6
+    most_dropped: int = 12
+    repacking_noise: float = 0.3
     order_share: float = 0.2
     climb_share: float = 0.5
     climb_turns: int = 200

@@ -36,6 +36,8 @@ from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
 from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
 from cpplan.spilling.search.hiding import hide_copies
+from cpplan.spilling.search.repacking import NAME as REPACKED
+from cpplan.spilling.search.repacking import Repacking, applies_to
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import NOTHING
 
@@ -153,6 +155,7 @@ class SpillSearch:
         if not self._better(best):
             return
         if not self._place(best, budget.share(tuning.packing_share)):
+            self._by_insertion(best, budget)
             if few and prices:
                 self._leave_room(prices, budget)
             self._by_address((best, *rules), budget)
@@ -164,6 +167,17 @@ class SpillSearch:
         starts: list[Start] = [(choice.kept, None) for choice in choices]
         share = budget.share(active().rules_share).deadline
         self._take_placed(search.place_first(starts, share), budget)
+
+    def _by_insertion(self, choice: Choice, budget: Budget) -> None:
+        """Place the retentions of a choice by insertion, and drop gaps that are in the way."""
+        if not applies_to(self.problem):
+            return
+        fast = self.pools[0]
+        assert fast.capacity is not None
+        align = alignments(self.program, self.residency, fast, self.problem.names)
+        search = Repacking(self.problem, align, fast.capacity, budget.seed)
+        share = budget.share(active().repacking_share).deadline
+        self._take_placed(search.run(choice.kept, share, self.bound.value), budget, REPACKED)
 
     def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Change gaps and offsets together, from the best packing and the cheapest choices."""
@@ -184,9 +198,9 @@ class SpillSearch:
         align = alignments(self.program, self.residency, fast, self.problem.names)
         return AddressSearch(self.problem, align, fast.capacity, budget.seed)
 
-    def _take_placed(self, placed: Placed | None, budget: Budget) -> None:
+    def _take_placed(self, placed: Placed | None, budget: Budget, name: str = NAME) -> None:
         if placed is None or not self._better(
-            found := make_choice(self.problem, placed.kept, NAME)
+            found := make_choice(self.problem, placed.kept, name)
         ):
             return
         layout = self._lay_out(found, budget, quick=True, places=placed.places)

@@ -1,0 +1,90 @@
+"""Retentions placed by insertion: what comes out is packed, and costs what its gaps cost."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from support.cases import seeds
+from support.spill_oracle import random_spill_graph
+
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.runtime.budget import make_budget
+from cpplan.runtime.deadline import Deadline
+from cpplan.spilling.outcome import find_shortfall
+from cpplan.spilling.packed import lay_out
+from cpplan.spilling.problem import alignments, spill_problem
+from cpplan.spilling.search.partial_packing import PartialPacking
+from cpplan.spilling.search.repacking import Repacking, applies_to
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("seed", seeds(5))
+def test_places_are_a_packing_of_the_gaps_kept(seed: int, direct: bool) -> None:
+    rng = random.Random(seed)
+    program = to_anf(random_spill_graph(rng))
+    pools = Pool("fast", 8 * rng.randint(4, 8), alignment=16), Pool("slow", direct=direct)
+    problem = spill_problem(program, Residency(), pools)
+    if find_shortfall(problem) is not None or not applies_to(problem):
+        return
+    align = alignments(program, Residency(), pools[0], problem.names)
+    search = Repacking(problem, align, pools[0].capacity or 0, seed)
+    placed = search.run(problem.all_kept(), Deadline(0.02, deterministic=True), 0)
+    if placed is None:
+        return
+    assert placed.paid == problem.paid(placed.kept).sum()
+    layout = lay_out(
+        program, Residency(), problem, placed.kept, pools, make_budget(1), share=False,
+        places=placed.places,
+    )  # fmt: skip
+    assert layout.fits
+
+
+def steps_of(*ranges: tuple[int, int], size: int, steps: int) -> Graph:
+    """A graph of tensors of one size, each written at one step and read at another."""
+    tensors = [Tensor(f"t{k}", size) for k in range(len(ranges))]
+    ops = [
+        Op(
+            f"op{step}",
+            inputs=tuple(f"t{k}" for k, (_, last) in enumerate(ranges) if last == step),
+            outputs=tuple(f"t{k}" for k, (first, _) in enumerate(ranges) if first == step),
+        )
+        for step in range(steps)
+    ]
+    return Graph("ranges", tuple(tensors), tuple(ops))
+
+
+def test_the_gap_that_does_not_fit_is_dropped() -> None:
+    """Three tensors of 8 bytes cross step 3, and two fit: one is spilled and reloaded."""
+    program = to_anf(steps_of((0, 4), (1, 5), (2, 6), size=8, steps=7))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    search = Repacking(problem, [1, 1, 1], 16, 0)
+    placed = search.run(problem.all_kept(), Deadline(1, deterministic=True), 16)
+    assert placed is not None
+    assert (placed.paid, int((~placed.kept).sum())) == (16, 1)
+
+
+def test_a_dropped_gap_is_kept_again_where_it_fits() -> None:
+    program = to_anf(steps_of((0, 4), (1, 5), size=8, steps=6))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    search = Repacking(problem, [1, 1], 16, 0)
+    nothing = np.zeros(len(problem.gap_storage), bool)
+    placed = search.run(nothing, Deadline(1, deterministic=True), 0)
+    assert placed is not None
+    assert placed.paid == 0
+
+
+def test_places_are_kept_where_gaps_are_dropped() -> None:
+    program = to_anf(steps_of((0, 4), (1, 5), size=8, steps=6))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    packing = PartialPacking(problem, [1, 1], 16, 0)
+    assert packing.move(10)
+    places, kept = packing.places(), problem.all_kept()
+    kept[0] = False
+    packing.begin(kept, places)
+    assert not len(packing.waiting)
+    assert (packing.places() == places).all()
