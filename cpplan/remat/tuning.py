@@ -196,6 +196,9 @@ class RematTuning:
     cut_extra
         Extra cost of the best start, as a share of running every op once, above which values are
         also retained by minimum cuts.
+    cut_limits
+        Limits for them, as shares of the limit, until a schedule is within it: they do not look at
+        bytes live while values are computed again.
     tight_positions, exchange_rates
         Minimum cuts: most positions treated, and exchange rates of bytes against cost tried for
         each.
@@ -306,6 +309,7 @@ class RematTuning:
     window_work: float = 0.5
     evicted_orders: int = 2
     cut_extra: float = 0.2
+    cut_limits: tuple[float, ...] = (1.0, 0.98)
     tight_positions: int = 64
     exchange_rates: int = 12
     alike_limits: tuple[float, ...] = (1.0, 0.96, 0.92, 0.87, 0.81, 0.74)

@@ -83,10 +83,15 @@ def first_schedules(
                 *range(len(tried), len(made)),
             ]
             for place in along:
-                schedule = retain_by_cuts(problem, limit, made[place][0].schedule, deadline)
-                if problem.peak(schedule) > limit:
-                    schedule = drop(problem, schedule, limit, deadline)
-                made[place].append(Start(schedule, CUTS))
+                order = made[place][0].schedule
+                for part in active().cut_limits:
+                    schedule = retain_by_cuts(problem, int(part * limit), order, deadline)
+                    fits = problem.peak(schedule) <= limit
+                    if not fits:
+                        schedule = drop(problem, schedule, limit, deadline)
+                    made[place].append(Start(schedule, CUTS))
+                    if fits:
+                        break
             excess, cost, _ = min(rank(start) for found in made for start in found)
         if (excess > 0 and evicting) or (excess == 0 and cost > most_cost):
             evictions = Evictions(problem)
