@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from formulations.integer_rows import Relaxed
     from formulations.retained_at_cuts import CutModel
 
+# Approximate seconds to build a model for each term of its rows.
+_SECONDS_PER_TERM = 8e-6
+
 RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT at cuts"
 
 
@@ -231,10 +234,13 @@ class _Search:
     def _model(self, cuts: tuple[int, ...], deadline: Deadline) -> CutModel | None:
         from formulations.retained_at_cuts import build
 
-        return build_in_time(
+        model = build_in_time(
             lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=self.before),
             deadline,
         )
+        if model is not None:
+            deadline.spend(_SECONDS_PER_TERM * model.rows.terms)
+        return model
 
     def _proved(self, model: CutModel, bound: int, name: str) -> bool:
         """Keep a bound of a model if it is better than the best; returns true if it is."""

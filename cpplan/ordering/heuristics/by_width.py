@@ -27,7 +27,7 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # Approximate number of states extended by one op in a second; used where time is deterministic.
-_RATE = 2e7
+_RATE = 1.2e7
 # Most steps between two looks at the deadline, and most extensions, unless one step takes more.
 _STEPS, _EXTENSIONS = 16, 1_000_000
 

@@ -19,7 +19,7 @@ _CHECK_EVERY = 256
 
 def placement_seconds(buffers: int) -> float:
     """Approximate seconds to place one of this many buffers, for deadlines that count work."""
-    return 1e-5 + 5e-9 * buffers
+    return 2e-5 + 5e-9 * buffers
 
 
 class Layout:

@@ -47,7 +47,7 @@ def _allocate(problem: Problem, order: Ints, deadline: Deadline, *, tightest: bo
     ended = 0
     for count, row in enumerate(order.tolist()):
         if count % _CHECK_EVERY == 0:
-            deadline.check(_CHECK_EVERY * _SECONDS_PER_REQUEST)
+            deadline.check(min(_CHECK_EVERY, len(problem) - count) * _SECONDS_PER_REQUEST)
         while upper[ending[ended]] <= lower[row]:
             freed = ending[ended]
             memory.free(offset[freed], offset[freed] + size[freed])

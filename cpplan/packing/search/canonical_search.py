@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 NAME = "canonical search"
 WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
 # Buffers looked at between two looks at the clock, and about how long one takes, seconds.
-_WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
+_WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 1e-8
 
 
 def applies_to(problem: Problem) -> bool:

@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 # None: CP-SAT's own search from the incumbent; it settles small instances at once.
 STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
 # One unit of CP-SAT's deterministic time is about this many seconds on these models.
-SECONDS_PER_WORK = 20.0
+SECONDS_PER_WORK = 50.0
 # Seconds between two exchanges with other searches.
 _LOOK = 0.05
 

@@ -101,7 +101,7 @@ def _by_idle_time(problem: Problem, deadline: Deadline) -> Ints:
     begin = 0
     for done in range(count):
         if done % _CHECK_EVERY == 0:
-            deadline.check(_CHECK_EVERY * count * _SECONDS_PER_CELL)
+            deadline.check(min(_CHECK_EVERY, count - done) * count * _SECONDS_PER_CELL)
         while not waiting[order[begin]]:
             begin += 1
         candidates = order[begin : end_of_stage[order[begin]]]

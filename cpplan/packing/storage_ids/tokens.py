@@ -46,7 +46,7 @@ def storage_tokens(
     ended = 0
     for count, row in enumerate(np.argsort(problem.lower, kind="stable").tolist()):
         if count % _CHECK_EVERY == 0:
-            deadline.check(_CHECK_EVERY * _SECONDS_PER_REQUEST)
+            deadline.check(min(_CHECK_EVERY, len(problem) - count) * _SECONDS_PER_REQUEST)
         while upper[ending[ended]] <= lower[row]:
             freed = ending[ended]
             free[groups[freed]].put(bytes_of[storage[freed]], int(storage[freed]))

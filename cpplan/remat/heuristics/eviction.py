@@ -21,7 +21,7 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # Pairs of units and storages visited in a second, about, for deadlines that count work.
-_RATE = 2e8
+_RATE = 8e7
 # Units and storages visited between two looks at the clock.
 _A_TURN = 10_000_000
 # Returned in place of a length by a run that has not ended.

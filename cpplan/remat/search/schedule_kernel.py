@@ -40,10 +40,12 @@ _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
 # Probability that an insertion frees a value where bytes are beyond the limit, if there are any,
 # and that a removal also removes the runs that were needed only for it.
 _RELIEVE, _WITH_NEEDS = 0.8, 0.5
-# Approximate seconds of a move, of an unsuccessful search for a value to free, of judging a move
-# for each position of its window and of the schedule, and of following a schedule for each
-# position.
-_MOVE_WORK, _LOOK_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 5e-6, 4e-7, 1e-9, 6e-8
+# Approximate seconds of a move; and, for each access of a unit, of judging a move for each position
+# of its window, and of following a schedule for each position.
+_MOVE_WORK, _JUDGE_WORK, _FOLLOW_WORK = 7.5e-8, 2.3e-8, 8.5e-9
+# The same where values are freed: of judging one for each position of its window and of the
+# schedule, and of following the schedule for each position.
+_DROP_WORK, _RANGE_WORK, _DROPPED_WORK = 4e-7, 1e-9, 6e-8
 
 
 class Space(NamedTuple):
@@ -119,6 +121,7 @@ def anneal(
         cost += flat.cost[schedule[position]]
     _, beyond = follow(flat, schedule, length, limit, profile)
     scale = weight / max(1.0, limit)
+    accesses = (len(flat.reads) + len(flat.writes)) / max(1, len(flat.cost))
     fall = (cold / hot) ** (1.0 / max(1, moves))
     temperature, work, fitted = hot, 0.0, 0
     for _ in range(moves):
@@ -129,8 +132,6 @@ def anneal(
         if kind < _INSERT:
             if beyond > 0 and random.random() < _RELIEVE:
                 low, high, size = relieve(random, flat, limit, rank, profile, schedule, length, new)
-                if low < 0:
-                    work += _LOOK_WORK
             else:
                 low, high, size = insert(random, flat, rank, profile.first, schedule, length, new)
         elif kind < _INSERT + _REMOVE + _EXCHANGE:
@@ -164,7 +165,7 @@ def anneal(
         if more - scale * beyond > allowed:
             continue
         over = beyond_after(flat, limit, schedule, profile, low, high, new, size)
-        work += _JUDGE_WORK * (1 + high - low + size) + _RANGE_WORK * length
+        work += _JUDGE_WORK * accesses * (1 + high - low + size)
         if more + scale * over > allowed:
             continue
         cost += more
@@ -178,7 +179,7 @@ def anneal(
             for position in range(length):
                 peak = max(peak, profile.live[position])
         else:
-            work += _FOLLOW_WORK * length
+            work += _FOLLOW_WORK * accesses * length
             length = _take(schedule, length, low, high, new, size)
             peak, _ = follow(flat, schedule, length, limit, profile)
         fits = beyond == 0
@@ -218,7 +219,7 @@ def drop_values(flat, limit, schedule, length, steps, progress, random, space):
     free = 1e-9 * (free / len(flat.cost)) + 1e-12
     progress[0], progress[1] = 0.0, 0.0
     for _ in range(steps):
-        progress[1] += _FOLLOW_WORK * length
+        progress[1] += _DROPPED_WORK * length
         peak, beyond = follow(flat, schedule, length, limit, profile)
         if beyond == 0:
             return length
@@ -239,7 +240,7 @@ def drop_values(flat, limit, schedule, length, steps, progress, random, space):
                     continue
                 low, high, size = put(schedule, length, stop, new, count)
                 less = -beyond_after(flat, limit, schedule, profile, low, high, new, size)
-                progress[1] += _JUDGE_WORK * (2 + size) + _RANGE_WORK * length
+                progress[1] += _DROP_WORK * (2 + size) + _RANGE_WORK * length
                 if less <= 0:
                     continue
                 cost = free - flat.cost[schedule[low]]

@@ -119,3 +119,11 @@ def test_a_spent_deadline_stops_it(name):
     deadline.cancel()
     with pytest.raises(TimeUpError):
         heuristics.get(name)(chain(), deadline)
+
+
+@pytest.mark.parametrize("name", heuristics.names())
+def test_little_work_counts_little(name):
+    """Work is counted in chunks; the last one counts as many buffers as it has."""
+    deadline = Deadline(10, deterministic=True)
+    heuristics.get(name)(chain(6, size=8), deadline)
+    assert 10 - deadline.remaining() < 0.005

@@ -165,7 +165,7 @@ def test_expired_deadline_keeps_the_best_packing() -> None:
     state = start_of(problem)
     search = InsertionSearch(problem, 0)
     with pytest.raises(TimeUpError):
-        search.run(state, moves=10**9, target=0, deadline=Deadline(0.01, deterministic=True))
+        search.run(state, moves=10**9, target=0, deadline=Deadline(0.03, deterministic=True))
     best = search.best(state)
     check_offsets(problem, best.offsets, "insertion search")
     assert best.peak < state.peak
