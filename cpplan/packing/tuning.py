@@ -157,9 +157,6 @@ class PackingTuning:
         Other buffers moved after each one placed.
     insertion_epoch
         Insertion: moves after which weights are halved and a limit that was not met is raised.
-    insertion_near, insertion_first_epochs, insertion_straight_epochs
-        Insertion: share above the target below which every other epoch aims at the target itself;
-        epochs before that, and epochs after which such an attempt begins anew.
     insertion_learning, insertion_tenure
         Weight that an ejection adds to a buffer; moves for which a placed buffer is not ejected.
     rule_totals
@@ -270,9 +267,6 @@ class PackingTuning:
     ejection_patience: int = 3
     ejection_relocations: int = 1
     insertion_epoch: int = 50_000
-    insertion_near: float = 0.02
-    insertion_first_epochs: int = 2
-    insertion_straight_epochs: int = 3
     insertion_learning: float = 0.1
     insertion_tenure: int = 2
     rule_totals: tuple[float, ...] = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)

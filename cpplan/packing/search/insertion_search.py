@@ -8,10 +8,6 @@ offset with the least weight of ejected buffers, and orients the new conflicts. 
 of the whole packing, not only the gaps between current offsets. Once no buffer waits, the limit
 drops below the new peak.
 
-This descent may get stuck just above the target. So once it is near, it takes turns with attempts
-below the target itself. Each begins with the first packing and with nothing learned: few of them
-succeed, but those that do need few moves.
-
 The orientation has no cycles: neighbours that stay below end at or below the offset, all others end
 above it, so that the order by lowest end is always consistent.
 
@@ -36,7 +32,7 @@ from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:
-    from cpplan.model.problem import Ints, Problem
+    from cpplan.model.problem import Problem
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion search"
@@ -89,11 +85,7 @@ class InsertionSearch(LocalSearch):
         self._arrays = Arrays.of(problem)
         # No packing has a lower peak than this.
         self._lowest_peak = int((np.maximum(self._arrays.pinned, 0) + problem.size).max(initial=0))
-        # The packing that is lowered step by step, and the one aimed at the target.
-        self._descent: PartialPacking | None = None
-        self._direct: PartialPacking | None = None
-        self._first: Ints | None = None
-        self._made = self._attempts = 0
+        self._packing: PartialPacking | None = None
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         """Make ``moves`` moves, or until the peak is at most ``target`` or the known bound.
@@ -107,26 +99,31 @@ class InsertionSearch(LocalSearch):
             self._adopt(state, target)
         work = self._arrays.seconds_a_move
         a_call = max(1, int(_CALL / max(work, 1e-9)))
-        epoch, end = self._tuning.insertion_epoch, self._made + moves
-        while not self._reached(target) and self._made < end:
-            until_epoch = epoch - self._made % epoch
-            turn = min(end - self._made, until_epoch, a_call)
+        packing, epoch = self._packing, self._tuning.insertion_epoch
+        assert packing is not None
+        end = packing.moves + moves
+        while not self._reached(target) and packing.moves < end:
+            until_epoch = epoch - packing.moves % epoch
+            turn = min(end - packing.moves, until_epoch, a_call)
             deadline.check(work * turn)
-            if self._aims_straight(target):
-                self._aim_straight(turn, turn == until_epoch, target)
-            else:
-                self._descend(turn, turn == until_epoch, target)
+            assert self._peak is not None
+            if packing.insert(turn):
+                self._offsets = packing.lowest_end - self.problem.size
+                self._peak = int(packing.lowest_end.max(initial=0))
+                packing.lower(self._next_limit(target))
+            elif turn == until_epoch:
+                packing.forget()
+                packing.limit = (packing.limit + self._peak - self._grain + 1) // 2
         return self.best(state)
 
     def _adopt(self, state: Outcome, target: int) -> None:
         """Continue from this packing instead of the search's own."""
         self._offsets, self._peak = state.offsets, state.peak
         limit = self._next_limit(target)
-        if self._first is None or self._descent is None:
-            self._first = state.offsets
-            self._descent = PartialPacking(self._arrays, state.offsets, limit, self._seed)
+        if self._packing is None:
+            self._packing = PartialPacking(self._arrays, state.offsets, limit, self._seed)
         else:
-            self._descent.adopt(state.offsets, limit)
+            self._packing.adopt(state.offsets, limit)
 
     def _next_limit(self, target: int) -> int:
         """Limit below the peak by a fraction of the way to the target, at least one grain.
@@ -136,45 +133,3 @@ class InsertionSearch(LocalSearch):
         assert self._peak is not None
         step = max(self._grain, (self._peak - target) // 64)
         return max(target, self._peak - step)
-
-    def _descend(self, moves: int, ends_epoch: bool, target: int) -> None:
-        """Make moves below a limit near the peak; at the end of an epoch, raise the limit."""
-        packing = self._descent
-        assert packing is not None
-        assert self._peak is not None
-        if self._insert(packing, moves):
-            packing.lower(self._next_limit(target))
-        elif ends_epoch:
-            packing.forget()
-            packing.limit = (packing.limit + self._peak - self._grain + 1) // 2
-
-    def _aims_straight(self, target: int) -> bool:
-        """True in every other epoch, once the descent has begun and the target is near."""
-        assert self._peak is not None
-        epochs = self._made // self._tuning.insertion_epoch
-        near = self._peak <= (1 + self._tuning.insertion_near) * target
-        return near and epochs >= self._tuning.insertion_first_epochs and epochs % 2 == 1
-
-    def _aim_straight(self, moves: int, ends_epoch: bool, target: int) -> None:
-        """Make moves below the target itself; begin anew after some epochs."""
-        packing = self._direct
-        if packing is None or packing.limit != target:
-            assert self._first is not None
-            self._attempts += 1
-            packing = PartialPacking(self._arrays, self._first, target, self._seed, self._attempts)
-            self._direct = packing
-        if not self._insert(packing, moves) and ends_epoch:
-            packing.forget()
-            epochs = self._tuning.insertion_straight_epochs
-            if packing.moves >= epochs * self._tuning.insertion_epoch:
-                self._direct = None
-
-    def _insert(self, packing: PartialPacking, moves: int) -> bool:
-        """Make moves; if all buffers are placed, keep the packing and return true."""
-        before = packing.moves
-        found = packing.insert(moves)
-        self._made += packing.moves - before
-        if found:
-            self._offsets = packing.lowest_end - self.problem.size
-            self._peak = int(packing.lowest_end.max(initial=0))
-        return found

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # For deadlines that count work: seconds a move for each buffer, and for each section of each span.
 _WORK, _WORK_A_CELL = 1.5e-8, 2e-10
-# Odd multipliers spread seeds and attempts.
-_SPREAD, _SPREAD_ATTEMPTS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
+# Any odd multiplier spreads seeds.
+_SPREAD = 0x9E3779B97F4A7C15
 
 
 class Arrays(NamedTuple):
@@ -87,8 +87,8 @@ class PartialPacking:
         A packing to start from, bytes, shape ``(n,)``.
     limit
         Buffers that end above it are not placed.
-    seed, attempt
-        Seed of the random moves, and a number that varies it.
+    seed
+        Seed of the random moves.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class PartialPacking:
         Ends of the buffers, pushed down, bytes, shape ``(n,)``.
     """
 
-    def __init__(self, arrays: Arrays, offsets: Ints, limit: int, seed: int, attempt: int = 0):
+    def __init__(self, arrays: Arrays, offsets: Ints, limit: int, seed: int):
         count = len(arrays.size)
         self._arrays, self.limit = arrays, limit
         self._penalty, self._held = np.ones(count), np.zeros(count, np.int64)
@@ -107,7 +107,7 @@ class PartialPacking:
         self.lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(2))
         self._cursor = np.array([0, 0, active().insertion_tenure], np.int64)
         # The state of the generator must not be zero.
-        word = ((seed + 1) * _SPREAD + attempt * _SPREAD_ATTEMPTS) % 2**64
+        word = (seed + 1) * _SPREAD % 2**64
         self._random = np.array([word or 1], np.uint64)
         self.adopt(offsets, limit)
 

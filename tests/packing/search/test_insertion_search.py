@@ -14,8 +14,6 @@ from cpplan.packing.bounds import lower_bound
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.insertion_search import InsertionSearch, applies_to
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.tuning import PackingTuning
-from cpplan.runtime.budget import Tuning, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
@@ -122,28 +120,6 @@ def test_alignments_are_respected() -> None:
 def test_boxes_are_put_together_again(seed: int) -> None:
     """Thirty rectangles without any waste."""
     assert searched(cut_box(30, seed), 20_000).peak == 400
-
-
-AIMING = Tuning(
-    {
-        PackingTuning: PackingTuning(
-            insertion_epoch=400, insertion_near=99.0, insertion_first_epochs=0
-        )
-    }
-)
-
-
-@given(problems(), st.integers(0, 3))
-@settings(max_examples=examples(30))
-def test_every_packing_aimed_at_the_target_is_one(problem: Problem, seed: int) -> None:
-    with using(AIMING):
-        searched(problem, 1200, seed)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_boxes_are_put_together_by_attempts_at_the_target(seed: int) -> None:
-    with using(AIMING):
-        assert searched(cut_box(30, seed), 20_000).peak == 400
 
 
 def test_same_seed_gives_the_same_packing() -> None:
