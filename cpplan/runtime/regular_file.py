@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -86,12 +87,21 @@ def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> No
         if path in ("", "-"):
             raise InputError(f"{option} {path!r}: expected the name of a file")
         target = resolve_target(path)
+        _create_beside(target, path)
         if _is_same(target, source):
             raise InputError(f"{option} {path}: would overwrite the file that is read")
         other = next((seen[known] for known in seen if _is_same(target, known)), None)
         if other is not None:
             raise InputError(f"{option} {path}: is the same file as that of {other}")
         seen[target] = option
+
+
+def _create_beside(target: Path, path: str) -> None:
+    """Raise if a new file in the target's folder fails, whatever its permissions say."""
+    try:
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _is_same(one: Path, other: str | PathLike[str]) -> bool:

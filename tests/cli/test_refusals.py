@@ -161,6 +161,14 @@ def test_unwritable_target_is_refused_before_planning(tiny, capsys, tmp_path):
     assert target in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder like /proc")
+def test_a_folder_that_takes_no_file_is_refused_before_planning(tiny, capsys):
+    """Its permissions admit new files, for root at least, but none can be made."""
+    assert main(["plan", tiny, "-o", "/proc/plan.json"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "/proc/plan.json: cannot be written" in line
+
+
 def test_a_plan_is_not_a_model(tiny, capsys, tmp_path):
     path = str(tmp_path / "p.json")
     main(["plan", tiny, "-q", "-o", path])
