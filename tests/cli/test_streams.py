@@ -54,6 +54,22 @@ def test_an_interrupt_after_the_search_loses_nothing(tiny, tmp_path, monkeypatch
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_interrupt_while_the_command_loads_is_one_line():
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from cpplan.__main__ import run\n"
+        "sys.exit(run())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "cpplan: interrupted\n")
+
+
 class _Full(io.StringIO):
     """A stream on a device without room."""
 
