@@ -22,6 +22,7 @@ from cpplan.cli.options import (
 )
 from cpplan.cli.printing import naming, print_out
 from cpplan.model.errors import InputError
+from cpplan.model.registry import chosen_names
 
 
 @click.command(short_help="Every baseline beside the bound.")
@@ -176,12 +177,5 @@ def _check_names(algorithms: tuple[str, ...], *, remat: bool, spill: bool, split
     from cpplan.spilling import heuristics as evictions
     from cpplan.splitting import heuristics as rules
 
-    for name in algorithms:
-        if spill:
-            evictions.get(name)
-        elif split:
-            rules.get(name)
-        elif remat:
-            baselines.get(name)
-        else:
-            heuristics.get(name)
+    kind = evictions if spill else rules if split else baselines if remat else heuristics
+    chosen_names(kind, algorithms)

@@ -17,6 +17,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
+from cpplan.model.registry import chosen_names
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.packing.pools.objective import is_peak, objective_value, pool_peaks
@@ -194,11 +195,7 @@ def compare_rows(
     answers = tuple_of(Answer, "answers", answers)
     if isinstance(source, (Graph, Problem)):
         answers = (*source.answers, *answers)
-    if isinstance(algorithms, str):
-        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
-    chosen = tuple(heuristics.names() if algorithms is None else algorithms)
-    for name in chosen:
-        heuristics.get(name)
+    chosen = chosen_names(heuristics, algorithms)
     request = Request(time_limit=time_limit, **options)
     with noting_interrupts() as interrupted:
         plan = solve_request(source, request)

@@ -12,6 +12,7 @@ from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Problem
+from cpplan.model.registry import chosen_names
 from cpplan.model.residency import choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
@@ -24,7 +25,6 @@ from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
 
 SOLVE = "cpplan"
-# Options for packing a baseline's schedule: order, limit and repeated runs are given by it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,7 @@ def compare_remat_rows(
     dtr 24 6 optimal
     given_order 32 5 does not fit
     """
-    if isinstance(algorithms, str):
-        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
-    chosen = tuple(baselines.names() if algorithms is None else algorithms)
-    for name in chosen:
-        baselines.get(name)
+    chosen = chosen_names(baselines, algorithms)
     if memory_limit is None:
         raise InputError("a comparison with remat=True needs a memory_limit")
     program = as_program(source)

@@ -15,6 +15,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints
+from cpplan.model.registry import chosen_names
 from cpplan.model.residency import Residency
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
@@ -105,9 +106,7 @@ def compare_spill_rows(
     >>> [(row.algorithm, row.moved, row.status) for row in rows]
     [('cpplan', 16, 'optimal'), ('belady', 16, 'optimal')]
     """
-    chosen = tuple(heuristics.names() if algorithms is None else algorithms)
-    for name in chosen:
-        heuristics.get(name)
+    chosen = chosen_names(heuristics, algorithms)
     rows = []
     with noting_interrupts() as interrupted:
         plan = solve(source, spill=True, time_limit=time_limit, **options)

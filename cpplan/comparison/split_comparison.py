@@ -12,6 +12,7 @@ from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
+from cpplan.model.registry import chosen_names
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -109,11 +110,7 @@ def compare_split_rows(
     >>> [(row.algorithm, row.bytes, row.status) for row in rows]
     [('cpplan', 24, 'optimal'), ('cascades', 24, 'optimal'), ('patches', None, 'not split')]
     """
-    if isinstance(algorithms, str):
-        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
-    chosen = tuple(heuristics.names() if algorithms is None else algorithms)
-    for name in chosen:
-        heuristics.get(name)
+    chosen = chosen_names(heuristics, algorithms)
     program = as_program(source)
     if not isinstance(program, Program):
         raise InputError("split=True needs a graph: a bare problem has no ops to split")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
 
 from cpplan.model.errors import InputError
 
@@ -93,3 +93,33 @@ class Registry(Generic[T]):
     def names(self) -> tuple[str, ...]:
         """All names, the built-in ones first."""
         return tuple(self._functions)
+
+
+class Named(Protocol):
+    """A registry, or a room's module that passes these functions of one on."""
+
+    def get(self, name: str, /) -> object: ...
+
+    def names(self) -> tuple[str, ...]: ...
+
+
+def chosen_names(registry: Named, names: Iterable[str] | None) -> tuple[str, ...]:
+    """These names, or all of a registry if ``None``.
+
+    Raises
+    ------
+    InputError
+        If a name is not known, or the names are one text instead of a list.
+
+    Examples
+    --------
+    >>> chosen_names(Registry("a rule", "rule"), "longest")
+    Traceback (most recent call last):
+    cpplan.model.errors.InputError: algorithms must be a list of names, not 'longest'
+    """
+    if isinstance(names, str):
+        raise InputError(f"algorithms must be a list of names, not {names!r}")
+    chosen = tuple(registry.names() if names is None else names)
+    for name in chosen:
+        registry.get(name)
+    return chosen

@@ -108,6 +108,8 @@ def test_pareto_refuses_wrong_points_limits_and_sources():
         cpplan.compare(remat_chain(2), remat=True, memory_limit=3, algorithms="dtr")
     with pytest.raises(InputError, match="algorithms must be a list of names, not 'bump'"):
         cpplan.compare(remat_chain(2), algorithms="bump")
+    with pytest.raises(InputError, match="algorithms must be a list of names, not 'belady'"):
+        cpplan.compare(remat_chain(2), spill=True, algorithms="belady")
 
 
 def found(limit: int, cost: int | None, bound: int | None, peak: int | None = None) -> Plan:
