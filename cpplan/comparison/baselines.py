@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpplan.comparison import SOLVE
 from cpplan.model.answers import Answer
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from cpplan.program.anf import Program
 
 logger = logging.getLogger(__name__)
-
-SOLVE = "cpplan"
 
 
 @dataclass(frozen=True, slots=True)

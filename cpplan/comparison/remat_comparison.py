@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cpplan.comparison import SOLVE
 from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -23,8 +24,6 @@ from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
-
-SOLVE = "cpplan"
 
 
 @dataclass(frozen=True, slots=True)

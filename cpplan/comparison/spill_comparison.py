@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cpplan.comparison import SOLVE
 from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -28,7 +29,6 @@ from cpplan.spilling.packed import Layout, lay_out
 from cpplan.spilling.problem import Flags, alignments, spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
 
-SOLVE = "cpplan"
 Placer = Callable[[Program, Residency, tuple[Pool, Pool]], set[str] | None]
 
 

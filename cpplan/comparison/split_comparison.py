@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cpplan.comparison import SOLVE
 from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
@@ -24,8 +25,6 @@ from cpplan.splitting.copies import count_copied_bytes
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import join
 from cpplan.verification.verifier import verify
-
-SOLVE = "cpplan"
 
 
 @dataclass(frozen=True, slots=True)
