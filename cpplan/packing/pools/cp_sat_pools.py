@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,37 +18,51 @@ from cpplan.runtime.cp_sat_run import improve_by_model
 NAME, LIQUID_NAME = "CP-SAT", "CP-SAT on live bytes"
 
 
+class LevelProblem(NamedTuple):
+    """A level to be minimised, and what solutions must keep.
+
+    Attributes
+    ----------
+    problem
+        A reduced problem.
+    levels, values
+        The earlier levels and their limits; then the level itself and its value in the start.
+    limits
+        Limits on the peaks, bytes.
+    lower
+        A proved bound on the level.
+    liquid
+        True to assign only pools, as if bytes were a liquid; offsets are zero.
+    """
+
+    problem: Problem
+    levels: Sequence[Level]
+    values: Sequence[int]
+    limits: Sequence[int | None]
+    lower: int
+    liquid: bool
+
+
 def search_level(
-    problem: Problem,
-    levels: Sequence[Level],
-    values: Sequence[int],
+    task: LevelProblem,
     start: PoolLayout,
     budget: Budget,
     *,
-    limits: Sequence[int | None],
-    lower: int,
-    liquid: bool,
     work: float,
     found: Callable[[PoolLayout], object],
     proved: Callable[[int], None],
     peaks: Ints | None = None,
 ) -> bool:
-    """Minimise the last of these levels while the earlier ones keep within ``values``.
+    """Minimise the last of some levels while the earlier ones keep within their values.
 
     Parameters
     ----------
-    problem
-        A reduced problem.
-    levels, values
-        The earlier levels and their limits; then the last level and its value in ``start``.
+    task
+        The problem, the levels, and their limits.
     start
         A layout within all limits, for the hint.
     budget
         Its deadline ends the run.
-    limits, lower
-        Limits on the peaks, bytes; a proved bound on the last level.
-    liquid
-        True to assign only pools, as if bytes were a liquid; offsets are zero.
     work
         Most units of CP-SAT's deterministic time.
     found, proved
@@ -69,10 +84,10 @@ def search_level(
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
     >>> start = PoolLayout(np.array([0, 1]), np.array([0, 0]))
-    >>> layouts = []
+    >>> levels, layouts = objective_levels(problem, "preference")[:1], []
+    >>> task = LevelProblem(problem, levels, (8,), [8, None], lower=0, liquid=False)
     >>> search_level(
-    ...     problem, objective_levels(problem, "preference")[:1], (8,), start,
-    ...     Budget(Deadline(60)), limits=[8, None], lower=0, liquid=False, work=1,
+    ...     task, start, Budget(Deadline(60)), work=1,
     ...     found=layouts.append, proved=lambda bound: None,
     ... )
     True
@@ -81,19 +96,19 @@ def search_level(
     """
     from formulations.pools import Former, Placement, build
 
-    spans = problem.spans
+    problem, spans = task.problem, task.problem.spans
     entries = int((spans.upper - spans.lower).sum())
     if entries * len(problem.pools) > active().pools_entries:
         return False
     return improve_by_model(
         lambda: build(
             problem,
-            levels[-1],
+            task.levels[-1],
             units=pool_units(problem),
-            limits=limits,
-            former=[Former(*pair) for pair in zip(levels[:-1], values[:-1], strict=True)],
-            lower=lower,
-            liquid=liquid,
+            limits=task.limits,
+            former=[Former(*pair) for pair in zip(task.levels[:-1], task.values[:-1], strict=True)],
+            lower=task.lower,
+            liquid=task.liquid,
         ),
         Placement(*start, peaks),
         budget,
@@ -101,7 +116,7 @@ def search_level(
         proved=proved,
         work=work,
         # Without rectangles the model is a set of knapsacks: there the relaxation pays.
-        linearization=1 if liquid else 0,
+        linearization=1 if task.liquid else 0,
     )
 
 

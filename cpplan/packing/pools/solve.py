@@ -311,19 +311,22 @@ class _PoolRun:
         liquid: bool,
         found: Callable[[PoolLayout], object],
     ) -> bool:
-        from cpplan.packing.pools.cp_sat_pools import LIQUID_NAME, NAME, search_level
+        from cpplan.packing.pools.cp_sat_pools import LIQUID_NAME, NAME, LevelProblem, search_level
 
         state = self.state
         name = LIQUID_NAME if liquid else NAME
-        return search_level(
+        task = LevelProblem(
             self.small,
             self.levels[: active + 1],
             state.values[: active + 1],
+            self.objective.limits(active, state.values),
+            state.bounds[active].value,
+            liquid,
+        )
+        return search_level(
+            task,
             start,
             self.budget,
-            limits=self.objective.limits(active, state.values),
-            lower=state.bounds[active].value,
-            liquid=liquid,
             work=(
                 tuning.active().pools_first_liquid_work
                 if liquid
