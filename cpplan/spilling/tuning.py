@@ -50,8 +50,8 @@ class SpillingTuning:
     repacking_share
         Share of the time left for placing retentions by insertion and dropping gaps that are in
         the way.
-    repacked_gaps
-        Most gaps for which that is done.
+    repacked_gaps, insertion_first
+        Most gaps for which that is done; fewest for which it comes before all other packing.
     settling_share
         Share of its time in which a first packing must be found.
     insertions_a_retention, first_patience, patience
@@ -118,10 +118,11 @@ class SpillingTuning:
     coolest: float = 0.01
     repacking_share: float = 0.8
     repacked_gaps: int = 50_000
+    insertion_first: int = 2_000
     settling_share: float = 0.6
     insertions_a_retention: int = 80
     first_patience: float = 0.33
-    patience: float = 0.033
+    patience: float = 0.1
     room_beside: float = 0.5
     repacking_turns: int = 10_000
     repacking_calls: int = 200

@@ -154,8 +154,12 @@ class SpillSearch:
                 best = make_choice(self.problem, kept, SEARCHED)
         if not self._better(best):
             return
-        if not self._place(best, budget.share(tuning.packing_share)):
+        many = len(problem.gap_lower) >= tuning.insertion_first
+        if many:
             self._by_insertion(best, budget)
+        if not self._place(best, budget.share(tuning.packing_share)):
+            if not many:
+                self._by_insertion(best, budget)
             if few and prices:
                 self._leave_room(prices, budget)
             self._by_address((best, *rules), budget)
