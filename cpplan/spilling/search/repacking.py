@@ -3,7 +3,8 @@
 All retentions of a good choice of gaps are placed by insertion. If some wait for long, the gap is
 dropped that makes the most room beside them for its cost; then insertion goes on. Once all are
 placed, the packing is improved: one more gap is kept, cheaper ones are dropped where its bytes do
-not fit, and insertion must place the retentions that this changes.
+not fit, others are kept where these make room, and insertion must place the retentions that this
+changes.
 """
 
 from __future__ import annotations
@@ -200,28 +201,48 @@ class Repacking:
     def _fitting(self, best: Placed, gap: int) -> Flags | None:
         """The gaps of a packing and one more, without cheap ones where their bytes do not fit.
 
-        Returns ``None`` if these would not cost less.
+        If that costs more, other gaps are kept where gaps were dropped. Returns ``None`` if it
+        still would not cost less.
         """
-        problem = self.problem
+        problem, noise = self.problem, active().repacking_noise
         kept: Flags = best.kept.copy()
         kept[gap] = True
-        for _ in range(active().most_dropped):
-            over = problem.load(kept) - problem.capacity
-            if self._paid(kept) >= best.paid:
-                return None
-            if (over <= 0).all():
-                return kept
+        dropped: list[int] = []
+        while ((over := problem.load(kept) - problem.capacity) > 0).any():
             upto = np.concatenate([[0], np.cumsum(over > 0)])
             full = upto[problem.gap_upper] - upto[problem.gap_lower]
             gaps = np.flatnonzero(kept & self._free & (full > 0))
             gaps = gaps[gaps != gap]
-            if not len(gaps):
+            if not len(gaps) or len(dropped) == active().most_dropped:
                 return None
             room = np.minimum(problem.room[problem.gap_storage[gaps]], over.max())
             cost = self._losses(kept, gaps) / np.maximum(room * full[gaps], 1)
-            noise = active().repacking_noise
-            kept[gaps[np.argmin(cost * self.rng.uniform(1 - noise, 1 + noise, len(gaps)))]] = False
-        return None
+            worst = int(gaps[np.argmin(cost * self.rng.uniform(1 - noise, 1 + noise, len(gaps)))])
+            kept[worst] = False
+            dropped.append(worst)
+        if self._paid(kept) >= best.paid:
+            self._keep_beside(dropped, best.kept, kept)
+        return kept if self._paid(kept) < best.paid else None
+
+    def _keep_beside(self, dropped: Sequence[int], before: Flags, kept: Flags) -> None:
+        """Keep gaps that fit where others have just been dropped, the most saved a byte first."""
+        problem = self.problem
+        free = problem.capacity - problem.load(kept)
+        beside = np.zeros(len(kept), bool)
+        for gap in dropped:
+            beside |= (problem.gap_lower < problem.gap_upper[gap]) & (
+                problem.gap_upper > problem.gap_lower[gap]
+            )
+        gaps = np.flatnonzero(beside & ~before & ~kept & self._free)
+        room = problem.room[problem.gap_storage[gaps]]
+        again = np.where(self._spilled_once(kept, gaps), self._spill(gaps), 0)
+        saved = (self._reload[gaps] + again) / np.maximum(room * self._length[gaps], 1)
+        for gap in gaps[np.argsort(-saved, kind="stable")].tolist():
+            steps = slice(problem.gap_lower[gap], problem.gap_upper[gap])
+            size = problem.room[problem.gap_storage[gap]]
+            if (free[steps] >= size).all():
+                kept[gap] = True
+                free[steps] -= size
 
     def _repack(self, kept: Flags, best: Placed, deadline: Deadline) -> bool:
         """Place what changes from a packing to these gaps; true if the result costs less."""
