@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
 
-# Most nogoods, most sections in all of them, and number of lists by watched section. The older half
-# is forgotten if there is no room for another one.
-_MOST, _ENTRIES, _LISTS = 1 << 16, 1 << 21, 1 << 15
+# Nogoods for which there is room at first, and at most; sections for each nogood, and nogoods for
+# each list. The older half is forgotten if there is no room for another one.
+_FEWEST, _MOST, _SECTIONS, _LISTED = 1 << 10, 1 << 16, 32, 2
+# Ratio by which the room grows.
+_GROWTH = 4
 # Entries of ``Nogoods.counter``: number of nogoods, and the one that watches nothing yet, or -1.
 COUNT, PENDING = 0, 1
 
@@ -40,13 +42,34 @@ class Nogoods(NamedTuple):
 
 
 def no_nogoods() -> Nogoods:
-    """Room for nogoods, and none yet."""
+    """Room for some nogoods, and none yet."""
+    return _room_for(_FEWEST)
+
+
+def _room_for(most: int) -> Nogoods:
     return Nogoods(
-        first=np.zeros(_MOST + 1, np.int32),
-        section=np.zeros(_ENTRIES, np.int32),
-        value=np.zeros(_ENTRIES, np.uint64),
-        watched=np.zeros(_MOST, np.int32),
-        following=np.zeros(_MOST, np.int32),
-        heads=np.full(_LISTS, -1, np.int32),
+        first=np.zeros(most + 1, np.int32),
+        section=np.zeros(_SECTIONS * most, np.int32),
+        value=np.zeros(_SECTIONS * most, np.uint64),
+        watched=np.zeros(most, np.int32),
+        following=np.zeros(most, np.int32),
+        heads=np.full(-(-most // _LISTED), -1, np.int32),
         counter=np.array([0, -1], np.int64),
     )
+
+
+def with_room(nogoods: Nogoods) -> Nogoods:
+    """The same nogoods, in more room if half of it is taken; a new tree must watch them all.
+
+    Most problems are solved with few nogoods, and clearing room for many takes longer than that.
+    """
+    count, most = int(nogoods.counter[COUNT]), len(nogoods.watched)
+    entries = int(nogoods.first[count])
+    if most >= _MOST or 2 * max(count, entries // _SECTIONS) < most:
+        return nogoods
+    larger = _room_for(min(_GROWTH * most, _MOST))
+    larger.first[: count + 1] = nogoods.first[: count + 1]
+    larger.section[:entries] = nogoods.section[:entries]
+    larger.value[:entries] = nogoods.value[:entries]
+    larger.counter[COUNT] = count
+    return larger

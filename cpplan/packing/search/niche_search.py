@@ -157,7 +157,7 @@ class NicheSearch(Rounds[_Attempt]):
         if limit not in self._known:
             self._known = {k: f for k, f in self._known.items() if self._low <= k <= self._high}
             self._known[limit] = start(self._shape)
-        fill = start(self._shape, self._known[limit])
+        fill = self._known[limit] = start(self._shape, self._known[limit])
         ranked = self._ties.perturbed(word) if perturbed else self._ties.exact(word)
         rank = np.empty(len(ranked), np.int64)
         rank[ranked] = np.arange(len(ranked))

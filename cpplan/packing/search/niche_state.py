@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.search.niche_nogoods import Nogoods, no_nogoods
+from cpplan.packing.search.niche_nogoods import Nogoods, no_nogoods, with_room
 
 # Entries of ``Fill.counter``.
 LEVELS, NODES, PLACED, WAYS, CHANGES = 0, 1, 2, 3, 4
@@ -114,7 +114,7 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
         next_way=np.zeros(levels, np.int64),
         ways=np.zeros(_WAYS * count + 1000, np.int64),
         cell=np.zeros(sections, np.uint64),
-        nogoods=no_nogoods() if known is None else known.nogoods,
+        nogoods=no_nogoods() if known is None else with_room(known.nogoods),
         changed=np.zeros(sections, np.int64),
         counted=np.full((sections, 3), -1, np.int64),
         promise=np.zeros(count, np.int64),

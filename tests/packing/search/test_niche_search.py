@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.oracles import brute_force_peak
 from support.packing_parts import parts, solve
@@ -26,11 +27,26 @@ def test_room_that_is_spent_grows(monkeypatch):
 
 
 def test_failures_that_are_forgotten_are_found_again(monkeypatch):
-    """With room for three nogoods of twenty sections, the proofs stay true."""
-    monkeypatch.setattr(niche_nogoods, "_MOST", 3)
-    monkeypatch.setattr(niche_nogoods, "_ENTRIES", 20)
+    """With room for three nogoods of 21 sections, the proofs stay true."""
+    for name, value in (("_FEWEST", 3), ("_MOST", 3), ("_SECTIONS", 7)):
+        monkeypatch.setattr(niche_nogoods, name, value)
     for problem in parts(range(430, 460), 6, applies_to):
         assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
+
+
+def test_room_for_failures_grows_once_half_of_it_is_taken():
+    few = niche_nogoods.no_nogoods()
+    assert niche_nogoods.with_room(few) is few
+    taken = len(few.watched) // 2
+    few.counter[niche_nogoods.COUNT] = taken
+    few.first[: taken + 1] = 3 * np.arange(taken + 1)
+    few.section[: 3 * taken] = few.value[: 3 * taken] = np.arange(3 * taken)
+    more = niche_nogoods.with_room(few)
+    assert len(more.watched) > len(few.watched)
+    assert more.counter[niche_nogoods.COUNT] == taken
+    for name in ("section", "value"):
+        assert (getattr(more, name)[: 3 * taken] == np.arange(3 * taken)).all()
+    assert more.first[taken] == 3 * taken
 
 
 @pytest.mark.parametrize("pinwheels", [0.0, 0.5])
