@@ -217,6 +217,7 @@ class ScheduleSearch:
                 budget.deadline,
                 most_cost=target or math.inf,
                 evicting=not near,
+                reorder=self.joint,
             )
             self._starts[limit] = [self.known.measure(*start) for start in made]
             self.known.add(self._starts[limit][0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
 from cpplan.model.plan import Plan, Progress
@@ -248,7 +248,24 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
         plan = with_reason(plan, run)
         if plan.offset is not None:
             verify(source, plan)
+            if request.order == "given" and not plan.pieces:
+                _check_order_kept(source, plan)
     return plan
+
+
+def _check_order_kept(source: Program | Problem, plan: Plan) -> None:
+    """Raise ``VerificationError`` unless ops first run in the source's order, which was to be kept.
+
+    ``verify`` takes a plan of any order, since it does not know what was asked for.
+    """
+    if not isinstance(source, Program):
+        return
+    kept = zip(dict.fromkeys(source.names), dict.fromkeys(plan.order), strict=True)
+    for given, planned in kept:
+        if given != planned:
+            raise VerificationError(
+                f"the order was to be kept, but op {planned!r} first runs before op {given!r}"
+            )
 
 
 def _solve_symbolic(program: Program, request: Request, deadline: Deadline) -> Plan:

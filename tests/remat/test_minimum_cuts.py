@@ -67,3 +67,21 @@ def test_work_is_counted():
     assert deadline.remaining() < 10
     with pytest.raises(TimeUpError):
         retain_by_cuts(problem, 8, given_order(problem), Deadline(0, deterministic=True))
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_starts_keep_the_given_order_if_asked(seed):
+    problem = random_remat_problem(seed, 10)
+    order = given_order(problem)
+    starts = first_schedules(problem, 1, [order], Deadline(60), reorder=False)
+    assert [tuple(dict.fromkeys(start.schedule)) for start in starts] == [order] * len(starts)
+
+
+def test_a_plan_keeps_the_given_order_where_little_fits():
+    """Starts along other orders were once taken for the given one."""
+    graph = cpplan.load(DATASETS / "ordering/vgg11_training.json")
+    limit = cpplan.solve(graph, time_limit=1, deterministic=True).peak // 2
+    options = {"memory_limit": limit, "time_limit": 0.2, "deterministic": True}
+    plan = cpplan.solve(graph, remat=True, order="given", **options)
+    assert plan.offset is not None
+    assert list(dict.fromkeys(plan.order)) == [op.name for op in graph.ops]

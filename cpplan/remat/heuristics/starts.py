@@ -33,6 +33,7 @@ def first_schedules(
     *,
     most_cost: float = math.inf,
     evicting: bool = True,
+    reorder: bool = True,
 ) -> list[Start]:
     """The best schedule derived from each order, the cheapest within ``limit`` bytes first.
 
@@ -49,6 +50,8 @@ def first_schedules(
         True to evict values along the first orders, which takes longer, if all other schedules
         exceed the limit. If the others fit but cost more than ``most_cost``, values are evicted in
         any case.
+    reorder
+        True to try further orders, by need, if these leave much to gain.
 
     Examples
     --------
@@ -76,7 +79,8 @@ def first_schedules(
         excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
         base = problem.total_cost(range(len(problem)))
         if math.isinf(most_cost) and (excess > 0 or cost > (1 + active().cut_extra) * base):
-            by_need = [order for order in orders_by_need(problem) if order not in tried]
+            more = orders_by_need(problem) if reorder else []
+            by_need = [order for order in more if order not in tried]
             made += [[Start(order, "order")] for order in by_need]
             along = [
                 *range(min(len(tried), active().evicted_orders)),
