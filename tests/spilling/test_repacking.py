@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from support.cases import seeds
 from support.spill_oracle import random_spill_graph
 
 from cpplan.model.graph import Graph, Op, Tensor
@@ -23,25 +22,29 @@ from cpplan.spilling.search.repacking import Repacking, applies_to
 
 
 @pytest.mark.parametrize("direct", [False, True])
-@pytest.mark.parametrize("seed", seeds(5))
-def test_places_are_a_packing_of_the_gaps_kept(seed: int, direct: bool) -> None:
-    rng = random.Random(seed)
-    program = to_anf(random_spill_graph(rng))
-    pools = Pool("fast", 8 * rng.randint(4, 8), alignment=16), Pool("slow", direct=direct)
-    problem = spill_problem(program, Residency(), pools)
-    if find_shortfall(problem) is not None or not applies_to(problem):
-        return
-    align = alignments(program, Residency(), pools[0], problem.names)
-    search = Repacking(problem, align, pools[0].capacity or 0, seed)
-    placed = search.run(problem.all_kept(), Deadline(0.02, deterministic=True), 0)
-    if placed is None:
-        return
-    assert placed.paid == problem.paid(placed.kept).sum()
-    layout = lay_out(
-        program, Residency(), problem, placed.kept, pools, make_budget(1), share=False,
-        places=placed.places,
-    )  # fmt: skip
-    assert layout.fits
+def test_places_are_a_packing_of_the_gaps_kept(direct: bool) -> None:
+    checked = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        program = to_anf(random_spill_graph(rng))
+        pools = Pool("fast", 8 * rng.randint(4, 8), alignment=16), Pool("slow", direct=direct)
+        problem = spill_problem(program, Residency(), pools)
+        if find_shortfall(problem) is not None or not applies_to(problem):
+            continue
+        align = alignments(program, Residency(), pools[0], problem.names)
+        search = Repacking(problem, align, pools[0].capacity or 0, seed)
+        placed = search.run(problem.all_kept(), Deadline(0.02, deterministic=True), 0)
+        if placed is None:
+            continue
+        assert placed.paid == problem.paid(placed.kept).sum(), seed
+        layout = lay_out(
+            program, Residency(), problem, placed.kept, pools, make_budget(1), share=False,
+            places=placed.places,
+        )  # fmt: skip
+        assert layout.fits, seed
+        checked += 1
+    # Where ops cannot read the slow pool, most of these fast pools are too small for some op.
+    assert checked >= 3
 
 
 def steps_of(*ranges: tuple[int, int], size: int, steps: int) -> Graph:

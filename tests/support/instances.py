@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 
+from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.problem import Gap, Problem
 
 
@@ -71,3 +72,20 @@ def perfect_packing(seed: int, count: int, *, steps: int = 400, height: int = 40
 def _largest(pieces: list[tuple[int, int, int, int]]) -> int:
     areas = [(upper - lower) * (end - begin) for lower, upper, begin, end in pieces]
     return areas.index(max(areas))
+
+
+def side_by_side() -> Graph:
+    """While u, 8 B of its own, runs, the 2 B that a reads are live or the 3 B that it writes."""
+    tensors = (
+        Tensor("s", 2),
+        Tensor("t", 3),
+        Tensor("space", 8, kind="workspace"),
+        Tensor("y", 1, kind="output"),
+    )
+    ops = (
+        Op("start", outputs=("s",)),
+        Op("a", inputs=("s",), outputs=("t",)),
+        Op("u", workspaces=("space",), after=("start",)),
+        Op("end", inputs=("t",), outputs=("y",), after=("u",)),
+    )
+    return Graph("side by side", tensors, ops)

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 from support.empty_tensors import with_empty
+from support.instances import side_by_side
 from support.orders_oracle import least_pressure, random_graph
 
 import cpplan
-from cpplan import Graph, Op, Plan, Residency, Tensor, to_anf, verify
+from cpplan import Graph, Plan, Residency, to_anf, verify
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.certificates import CutFlow
 from cpplan.model.errors import InputError, VerificationError
@@ -20,23 +21,6 @@ from cpplan.ordering.problem import order_problem
 from cpplan.verification.access_trace import replay
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.verifier import check_plan
-
-
-def side_by_side() -> Graph:
-    """While u, 8 B of its own, runs, the 2 B that a reads are live or the 3 B that it writes."""
-    tensors = (
-        Tensor("s", 2),
-        Tensor("t", 3),
-        Tensor("space", 8, kind="workspace"),
-        Tensor("y", 1, kind="output"),
-    )
-    ops = (
-        Op("start", outputs=("s",)),
-        Op("a", inputs=("s",), outputs=("t",)),
-        Op("u", workspaces=("space",), after=("start",)),
-        Op("end", inputs=("t",), outputs=("y",), after=("u",)),
-    )
-    return Graph("side by side", tensors, ops)
 
 
 def proved() -> tuple[Graph, Plan]:

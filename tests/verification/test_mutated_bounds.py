@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from support.instances import side_by_side
 from support.pool_oracles import OBJECTIVES, random_pooled
 from support.remat_oracle import remat_chain
 
@@ -101,20 +102,7 @@ def least_footprint() -> Case:
 
 
 def minimum_cut() -> Case:
-    """While u, 8 B of its own, runs, the 2 B that a reads are live or the 3 B that it writes."""
-    tensors = (
-        Tensor("s", 2),
-        Tensor("t", 3),
-        Tensor("space", 8, kind="workspace"),
-        Tensor("y", 1, kind="output"),
-    )
-    ops = (
-        Op("start", outputs=("s",)),
-        Op("a", inputs=("s",), outputs=("t",)),
-        Op("u", workspaces=("space",), after=("start",)),
-        Op("end", inputs=("t",), outputs=("y",), after=("u",)),
-    )
-    graph = Graph("side by side", tensors, ops)
+    graph = side_by_side()
     return graph, cpplan.solve(graph, order="search")
 
 
