@@ -13,7 +13,6 @@ from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.search.squeaky_wheel import SqueakyWheel
 from cpplan.packing.search.staged_insertion import StagedInsertion
 from cpplan.packing.sizes.fit_kernel import first_fit
 from cpplan.runtime.deadline import Deadline
@@ -64,12 +63,6 @@ def use_insertion() -> None:
 def use_skyline() -> None:
     """Place nine buffers on a skyline."""
     Skyline(_random_packing(9)).place(np.arange(9))
-
-
-def use_squeaky() -> None:
-    """Place nine buffers outwards, first from several centres if there are, then from one."""
-    problem = _random_packing(9)
-    SqueakyWheel(problem, seed=0).run(_stacked(problem), moves=2, target=0, deadline=_ENDLESS)
 
 
 def use_staged() -> None:

@@ -37,8 +37,7 @@ INSERTION = LoopGroup(
 SKYLINE = LoopGroup(
     "skyline", ("cpplan.packing.heuristics.skyline_kernel",), f"{_USES}:use_skyline"
 )
-SQUEAKY = LoopGroup("squeaky", ("cpplan.packing.search.squeaky_kernel",), f"{_USES}:use_squeaky")
 STAGED = LoopGroup(
     "staged", ("cpplan.packing.search.staged_insertion_kernel",), f"{_USES}:use_staged"
 )
-LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE, SQUEAKY, STAGED
+LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE, STAGED

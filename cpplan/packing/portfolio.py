@@ -24,7 +24,6 @@ from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.priority_search import PrioritySearch
 from cpplan.packing.search.ranking_search import RankingSearch
-from cpplan.packing.search.squeaky_wheel import SqueakyWheel
 from cpplan.packing.search.staged_insertion import StagedInsertion
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
@@ -76,18 +75,13 @@ class PartSearch:
         windows = (
             WindowedInsertion(problem, seed) if len(problem) >= active().many_buffers else None
         )
-        if windows is not None and not windows.wide:
+        if windows is not None:
             staged = StagedInsertion.applies_to(problem)
             if staged and len(problem) <= active().most_to_eject:
-                self._local.append((StagedInsertion(problem, seed), active().staged_insertions))
-            self._local.append((windows, active().windows))
-        if (
-            windows is not None
-            and windows.wide
-            and ruled
-            and len(problem) <= active().most_to_eject
-        ):
-            self._local.append((SqueakyWheel(problem, seed), active().wheels))
+                moves = active().staged_insertions_a_buffer * len(problem)
+                self._local.append((StagedInsertion(problem, seed), moves))
+            if not windows.wide:
+                self._local.append((windows, active().windows))
         if ruled:
             self._local.append((PrioritySearch(problem, seed), active().rules))
         if many and ruled and len(problem) <= active().most_to_eject:

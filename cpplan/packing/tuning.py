@@ -53,11 +53,8 @@ class PackingTuning:
         Windows without a lower peak after which other searches have their turn.
     wide_windows
         Windows in the first turn if many buffers are live at once.
-    wheels
-        Rounds of first fit outwards from the fullest step in the first turn, if many buffers are
-        live at once.
-    staged_insertions
-        Insertions in stages in the first turn, if there are many buffers.
+    staged_insertions_a_buffer
+        Insertions in stages, a buffer, in the first turn, if there are many buffers.
     rules
         Priority rules tried in the first turn.
     insertions_a_buffer
@@ -137,15 +134,6 @@ class PackingTuning:
         Windows around a buffer after which the aim is raised.
     window_patience
         Windows spent on buffers that a forced move put on top.
-    wheel_step, wheel_longest, wheel_shorter
-        Squeaky wheel: a limit as a share of the way from the target to the best peak, at first and
-        at most; that share is multiplied by the third after a limit that was not met, and divided
-        by it after one that was met.
-    wheel_patience
-        Unsuccessful rounds after which a limit is given up.
-    wheel_blame
-        Bounds on how much earlier a buffer without room comes next: its size is multiplied by e to
-        such a power.
     ejection_step, ejection_longest
         Guided ejection: a limit as a share of the way from the best peak to the target, at first
         and at most.
@@ -157,6 +145,9 @@ class PackingTuning:
         Other buffers moved after each one placed.
     insertion_epoch
         Insertion: moves after which weights are halved and a limit that was not met is raised.
+    tightness
+        Insertion: power of e by which a buffer at the fullest step weighs more than one that meets
+        only empty steps; in between, in proportion to the live bytes.
     insertion_learning, insertion_tenure
         Weight that an ejection adds to a buffer; moves for which a placed buffer is not ejected.
     rule_totals
@@ -176,8 +167,6 @@ class PackingTuning:
         Limits tried in every round, as shares of the way from the smallest limit to the largest.
     canonical_kept_bytes
         Bytes for kept trees. All trees take turns, so that the first ones serve as well as any.
-    wheel_apart
-        Distance between two centres of the squeaky wheel's starts, in mean lifespans.
     full_steps
         Fullest first: shares of the most live bytes from which a step is full; one pass for each.
     rankings_share
@@ -213,8 +202,7 @@ class PackingTuning:
     windows: int = 1000
     windows_at_once: int = 3
     wide_windows: int = 1
-    wheels: int = 60
-    staged_insertions: int = 100_000
+    staged_insertions_a_buffer: int = 40
     rules: int = 50
     insertions_a_buffer: int = 600
     brief_insertions_a_buffer: int = 30
@@ -255,11 +243,6 @@ class PackingTuning:
     window_near: float = 0.001
     window_tries: int = 3
     window_patience: int = 60
-    wheel_step: float = 0.4
-    wheel_longest: float = 0.8
-    wheel_shorter: float = 1.5
-    wheel_patience: int = 25
-    wheel_blame: tuple[float, ...] = (0.5, 1.5)
     ejection_step: float = 0.3
     ejection_longest: float = 0.5
     ejection_longer: float = 1.5
@@ -267,6 +250,7 @@ class PackingTuning:
     ejection_patience: int = 3
     ejection_relocations: int = 1
     insertion_epoch: int = 50_000
+    tightness: float = 30.0
     insertion_learning: float = 0.1
     insertion_tenure: int = 2
     rule_totals: tuple[float, ...] = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -278,7 +262,6 @@ class PackingTuning:
     canonical_first_nodes: int = 500
     canonical_limits: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
     canonical_kept_bytes: int = 1 << 28
-    wheel_apart: float = 1.5
     full_steps: tuple[float, ...] = (0.75, 0.6, 0.95)
     rankings_share: float = 0.3
     placed_rows: int = 300_000

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cpplan.packing.search.tightness import tightness
 from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Arrays(NamedTuple):
         # Size counts more than the length of the lifespan: a wide buffer has more neighbours, but
         # a large buffer has fewer places.
         difficulty = problem.size * np.sqrt(problem.upper - problem.lower)
+        difficulty /= max(difficulty.mean(), 1.0) if count else 1.0
         return cls(
             (problem.first_span, spans.lower, spans.upper),
             scratch,
@@ -66,7 +68,7 @@ class Arrays(NamedTuple):
             problem.alignment,
             pinned,
             _conflicts(problem),
-            difficulty / max(difficulty.mean(), 1.0) if count else difficulty,
+            difficulty * tightness(problem),
         )
 
     @property

@@ -1,14 +1,18 @@
-"""Insertion below one limit from an empty arena, the hardest buffers first, in a few stages.
+"""Insertion below the target from an empty arena, the hardest buffers first, in a few stages.
 
 If a thousand buffers are live at once and memory is nearly full for long, it takes many moves to
-lower the peak of a bad packing step by step. It takes fewer to place all buffers again below a
-limit just above the target. Moves are those of :mod:`cpplan.packing.search.insertion_search`: a
-waiting buffer goes where it ejects least, and the ejected buffers wait in turn.
+lower the peak of a bad packing step by step. It takes fewer to place all buffers again below the
+target itself. Moves are those of :mod:`cpplan.packing.search.insertion_search`: a waiting buffer
+goes where it ejects least, and the ejected buffers wait in turn.
 
 *Stages.* The first stage has only the few buffers of most size and lifespan, which have nearly all
 bytes. Each later stage continues from the packing of the last one and adds smaller buffers. A move
-of an early stage is quick, since buffers have few neighbours. The buffers left out of the stages
-have hardly any bytes: first fit finds room for them.
+of an early stage is quick, since buffers have few neighbours. After every stage, first fit finds
+room for the buffers left out; most of them have hardly any bytes.
+
+*Weights.* A buffer weighs more at full steps (:mod:`cpplan.packing.search.tightness`).
+
+*Limits.* If a stage takes too long, its limit rises, part of the way to the best peak so far.
 
 *Incremental moves.* A move pushes only the buffers that rest on the inserted one, directly or
 indirectly. Memory and time for a move depend on the neighbours of a buffer, not on the number of
@@ -20,43 +24,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpplan.packing import loops
+from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.search.tightness import tightness
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from cpplan.model.problem import Ints, Problem
     from cpplan.runtime.deadline import Deadline
 
 NAME = "staged insertion"
 # Share of the total area (size times lifespan) in each stage.
-_STAGES = 0.96, 0.993, 0.9993, 1.0
-# The first limit exceeds the most live bytes by this share, or is the target if that is higher.
-_ABOVE = 0.0019
-# Distance of the next limit from the target: after a limit was met, as a share of the peak's
-# distance; after a limit was given up, as a multiple of that limit's distance.
-_CLOSER, _FARTHER = 0.5, 2
-# A peak counts as within the limit if it is above it by at most this share of the limit's distance
-# from the target.
-_AS_GOOD = 0.25
+_STAGES = 0.96, 0.98, 0.99, 0.993, 0.995, 0.998, 0.9993, 1.0
+# A limit that was met is followed by one nearer to the target, by this share of the distance; one
+# that was given up, by one nearer to the peak.
+_CLOSER, _FARTHER = 0.5, 0.25
 # Moves a buffer of a stage after which its limit is given up.
-_PATIENCE = 15
+_PATIENCE = 40
 # Moves after which learned weights are halved; moves between two looks at the clock.
-_EPOCH, _CHUNK = 50_000, 500
+_EPOCH, _CHUNK = 50_000, 2_500
 # Weight that an ejection adds to a buffer; moves for which a placed buffer is held.
-_LEARNING, _TENURE = 0.1, 2
-# For deadlines that count work: seconds a move and neighbour.
-_WORK = 1.2e-7
-# For deadlines that count work: seconds of first fit for each pair of buffers.
-_WORK_A_PAIR = 1e-9
+_LEARNING, _TENURE = 0.3, 2
+# For deadlines that count work: seconds a move, and for each neighbour.
+_WORK, _WORK_A_NEIGHBOUR = 2e-6, 3e-8
 # A row and an address are sorted as one word.
 _ROWS, _BYTES = 2**20, 2**42
-_UNLIMITED = np.iinfo(np.int64).max
+# Classes of lifespans.
+_CLASSES = 8
+Floats = NDArray[np.float64]
 
 
 class _Stage:
@@ -72,21 +72,23 @@ class _Stage:
         Moves made.
     """
 
-    def __init__(self, problem: Problem, rows: Ints, seed: int):
-        self.rows = rows = rows[np.argsort(problem.lower[rows], kind="stable")]
+    def __init__(self, problem: Problem, rows: Ints, weight: Floats, seed: int):
+        from cpplan.packing.search.staged_insertion_kernel import DIGITS
+
+        length = _length_class(problem)
+        self.rows = rows = rows[np.lexsort((problem.lower[rows], length[rows]))]
         reduced = reduce_problem(problem.subset(rows)).problem
         count, lower, upper = len(reduced), reduced.spans.lower, reduced.spans.upper
         self._reduced, self._spans = reduced, (reduced.first_span, lower, upper)
-        reach = np.maximum.accumulate(upper)
-        first = np.searchsorted(reach, lower, side="right")
-        last = np.searchsorted(lower, upper, side="left")
-        self._near = np.stack([first, last])
-        self.seconds_a_move = _WORK * float((last - first).mean())
-        words = [np.empty(count, np.int64) for _ in range(5)]
+        self._near = _near(lower, upper, length[rows])
+        looked_at = float((self._near[1::2] - self._near[::2]).sum()) / max(1, count)
+        self.seconds_a_move = _WORK + _WORK_A_NEIGHBOUR * looked_at
         skyline = np.empty(int(upper.max(initial=0)), np.int64)
-        self._scratch = (skyline, *words, np.empty(count))
+        digits = np.empty(DIGITS + 1, np.int64)
+        words = [np.empty(count, np.int64) for _ in range(6)]
+        self._scratch = (skyline, digits, *words, np.empty(count))
         hardness = _hardness(reduced)
-        self._difficulty = hardness / max(1.0, hardness.mean())
+        self._difficulty = hardness / max(1.0, hardness.mean()) * weight[rows]
         self.penalty, self._held = np.ones(count), np.zeros(count, np.int64)
         self._pinned = np.full(count, -1, np.int64)
         self.placed = np.zeros(count, bool)
@@ -159,13 +161,12 @@ class StagedInsertion(LocalSearch):
         self._seed = seed
         self._hardest_first = np.argsort(-_hardness(problem), kind="stable")
         self._counts = _stage_counts(problem, self._hardest_first)
+        self._weight = tightness(problem)
         self._number = 0
         self._stage: _Stage | None = None
         self._limit: int | None = None
         # Number of moves of the stage when its limit was set.
         self._since = 0
-        # The last complete packing within a limit.
-        self._met: Ints | None = None
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
@@ -178,7 +179,8 @@ class StagedInsertion(LocalSearch):
 
         Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
-        if not prepare(loops.STAGED, deadline.share(COMPILING_SHARE)):
+        waiting = deadline.share(COMPILING_SHARE)
+        if not (prepare(loops.STAGED, waiting) and prepare(loops.MANY_BUFFERS, waiting)):
             return state  # the next turn tries again
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak = state.offsets, state.peak
@@ -186,21 +188,25 @@ class StagedInsertion(LocalSearch):
         while moves > 0 and self._peak > target:
             stage = self._stage = self._stage or self._begin(0)
             if self._limit is None or self._limit >= self._peak:
-                self._aim(self._next_limit(target))
+                self._aim(target)
             assert self._limit is not None
             deadline.check(_CHUNK * stage.seconds_a_move)
             left = stage.insert(_CHUNK, self._limit)
             moves -= _CHUNK
+            made = stage.moves - self._since
             if left == 0:
                 self._advance(target, deadline)
-            else:
-                self._go_on(target, deadline)
+            elif made >= _PATIENCE * len(stage.rows):
+                self._give_up(target)
+            elif made % _EPOCH < _CHUNK:
+                stage.penalty += 0.5 * (1 - stage.penalty)
         return self.best(state)
 
     def _begin(self, number: int) -> _Stage:
         """A stage that continues from the packing of the one before."""
         before, self._number, self._since = self._stage, number, 0
-        stage = _Stage(self.problem, self._hardest_first[: self._counts[number]], self._seed)
+        rows = self._hardest_first[: self._counts[number]]
+        stage = _Stage(self.problem, rows, self._weight, self._seed)
         if before is not None:
             lowest_end = np.zeros(len(self.problem), np.int64)
             lowest_end[before.rows[before.placed]] = before.lowest_end[before.placed]
@@ -212,84 +218,78 @@ class StagedInsertion(LocalSearch):
         assert self._stage is not None
         self._limit, self._since = limit, self._stage.moves
 
-    def _next_limit(self, target: int) -> int:
-        """The first limit, or the next one below the peak."""
-        assert self._peak is not None
-        first = int((1 + _ABOVE) * int(self.problem.live_bytes().max(initial=0)))
-        closer = target + int(_CLOSER * (self._peak - target))
-        return max(target, min(first, closer) if self._limit is None else closer)
-
     def _advance(self, target: int, deadline: Deadline) -> None:
-        """Complete the packing by first fit in late stages; if too high, begin the next stage."""
-        assert self._peak is not None
+        """Complete the packing of a stage by first fit; if it is too high, begin the next stage."""
         assert self._limit is not None
-        last = self._number == len(self._counts) - 1
-        if last or self._number == len(self._counts) - 2:
-            peak = self._complete(deadline)
-            if last or peak <= self._limit + _AS_GOOD * (self._limit - target):
-                self._met = self._offsets
-                self._aim(self._next_limit(target))
-                return
-        self._stage = self._begin(self._number + 1)
-
-    def _go_on(self, target: int, deadline: Deadline) -> None:
-        """Complete the packing if that may lower the peak; give up a limit that takes too long."""
-        stage = self._stage
-        assert stage is not None
-        assert self._peak is not None
-        assert self._limit is not None
-        made = stage.moves - self._since
-        if made % _EPOCH < _CHUNK:
-            stage.penalty += 0.5 * (1 - stage.penalty)
-        waiting = self.problem.size[stage.rows[~stage.placed]]
-        late = self._number >= len(self._counts) - 2
-        if late and self._limit + int(waiting.max()) < self._peak:
-            self._complete(deadline)
-        if made >= _PATIENCE * len(stage.rows):
-            self._give_up(target)
+        peak = self._complete(deadline)
+        if self._number == len(self._counts) - 1 or peak <= self._limit:
+            self._aim(target + int(_CLOSER * (peak - target)))
+        else:
+            self._stage = self._begin(self._number + 1)
 
     def _give_up(self, target: int) -> None:
-        """Return to the last packing within a limit, with a higher limit; without one, restart."""
-        stage, peak, limit = self._stage, self._peak, self._limit
-        assert stage is not None
-        assert peak is not None
-        assert limit is not None
-        if self._met is None:
-            self._stage, self._seed = None, self._seed + 1
-            self._limit = min(peak - 1, target + int(_FARTHER * (limit - target)) + 1)
-            return
-        stage.lowest_end[:] = (self._met + self.problem.size)[stage.rows]
-        stage.placed[:] = True
-        self._aim((limit + peak) // 2)
+        """Go on below a higher limit; if that is no lower than the peak, begin again at the target.
+
+        Another seed then leads elsewhere.
+        """
+        assert self._limit is not None
+        assert self._peak is not None
+        higher = self._limit + max(1, int(_FARTHER * (self._peak - self._limit)))
+        if higher < self._peak:
+            self._aim(higher)
+        else:
+            self._stage, self._limit, self._seed = None, None, self._seed + 1
 
     def _complete(self, deadline: Deadline) -> int:
         """Place buffers that wait or are not in the stage by first fit; returns the peak."""
-        from cpplan.packing.search.squeaky_kernel import place_below
+        from cpplan.packing.heuristics.fit_index_kernel import insert_all
 
         stage, problem = self._stage, self.problem
         assert stage is not None
         assert self._peak is not None
-        prepare(loops.SQUEAKY, deadline)
-        deadline.check(_WORK_A_PAIR * len(problem) ** 2)
-        rows = stage.rows[stage.placed]
-        offset = np.full(len(problem), -1, np.int64)
-        offset[rows] = stage.lowest_end[stage.placed] - problem.size[rows]
-        rows = rows[np.argsort(offset[rows], kind="stable")]
-        entries = np.empty((4, len(problem)), np.int64)
-        top = offset[rows] + problem.size[rows]
-        entries[:, : len(rows)] = offset[rows], top, problem.lower[rows], problem.upper[rows]
-        rest = self._hardest_first[offset[self._hardest_first] < 0]
-        columns = problem.lower, problem.upper, problem.size, problem.alignment
-        place_below(rest, 0, len(rest), len(rows), *columns, _UNLIMITED, entries, offset)
+        rows, placed = stage.rows[stage.placed], np.zeros(len(problem), bool)
+        placed[rows] = True
+        order = np.concatenate([rows, self._hardest_first[~placed[self._hardest_first]]])
+        found = np.zeros(len(problem), np.int64)
+        found[: len(rows)] = stage.lowest_end[stage.placed] - problem.size[rows]
+        placed = np.arange(len(problem)) < len(rows)
+        index = fit_index(problem, order)
+        insert_all(index, np.flatnonzero(placed), found)
+        place_in_turn(index, found, placed, deadline)
+        offset = np.empty_like(found)
+        offset[order] = found
         peak = int((offset + problem.size).max(initial=0))
         if peak < self._peak:
             self._offsets, self._peak = offset, peak
         return peak
 
 
-def _hardness(problem: Problem) -> NDArray[np.float64]:
+def _hardness(problem: Problem) -> Floats:
     """Size times the root of the lifespan: large buffers have few places, long ones neighbours."""
     return np.asarray(problem.size * np.sqrt(problem.upper - problem.lower))
+
+
+def _length_class(problem: Problem) -> Ints:
+    """Class of every lifespan, each twice as long as the one before, shape ``(n,)``."""
+    length = problem.upper - problem.lower
+    doublings = np.floor(np.log2(length / length.mean())) if len(problem) else length
+    return np.asarray(np.clip(doublings + _CLASSES - 3, 0, _CLASSES - 1), np.int64)
+
+
+def _near(lower: Ints, upper: Ints, length: Ints) -> Ints:
+    """First and last row, for each class, that may meet a row; shape ``(2 * classes, n)``.
+
+    Rows are sorted by class, then by ``lower``.
+    """
+    edges = np.searchsorted(length, np.arange(_CLASSES + 1))
+    near = np.empty((2 * _CLASSES, len(lower)), np.int64)
+    for k in range(_CLASSES):
+        a, b = int(edges[k]), int(edges[k + 1])
+        reach = np.maximum.accumulate(upper[a:b])
+        near[2 * k] = a + np.searchsorted(reach, lower, side="right")
+        last = a + np.searchsorted(lower[a:b], upper, side="left")
+        near[2 * k + 1] = np.maximum(near[2 * k], last)
+    return np.asarray(near)
 
 
 def _stage_counts(problem: Problem, hardest_first: Ints) -> list[int]:

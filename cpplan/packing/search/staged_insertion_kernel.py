@@ -1,13 +1,16 @@
 """Compiled insertion that updates only the buffers a move affects; see ``staged_insertion``.
 
-Rows are sorted by their first section, so that all neighbours of a row lie in a range of rows. A
-move raises the lowest ends of buffers above the inserted one as far as necessary, and lowers the
+A move raises the lowest ends of buffers above the inserted one as far as necessary, and lowers the
 latest offsets of buffers below it. Both stay valid, but may not be tight. Every call begins with a
 push of all buffers down and up.
 
-``near`` holds, for every row, the range of rows that may be its neighbours. ``scratch`` has one
-word for each section and six for each buffer. An unplaced buffer has the lowest end 0 and the
-latest offset ``_NEVER``, so that it conflicts with no other.
+Rows are sorted by length class, then by first section: the neighbours of a row in one class lie in
+a range of rows, with few others between. ``near`` holds these ranges, two lines a class: first and
+last row for every row. Ranges are read in blocks; the first, branchless look at a block tells
+whether it has any row of interest, and mostly it has none.
+
+``scratch`` has one word for each section and seven for each buffer. An unplaced buffer has the
+lowest end 0 and the latest offset ``_NEVER``, so that it conflicts with no other.
 """
 
 # The compiler gives these functions their types.
@@ -15,31 +18,51 @@ latest offset ``_NEVER``, so that it conflicts with no other.
 
 from __future__ import annotations
 
-import numpy as np
-
 from cpplan.packing.search.insertion_kernel import _best_offset, _draw, _push_down, _push_up
 from cpplan.runtime.loop_compiler import compiled_loop
 
-_NEVER = np.iinfo(np.int64).max
+# Above every address, and small enough to be shifted by ``_BITS``.
+_NEVER = 1 << 42
 # A sort key is one word: the row in its low bits, the address in the others.
 _BITS = 20
+# Bits of a digit by which many words are sorted, and its values.
+_DIGIT_BITS = 10
+DIGITS = 1 << _DIGIT_BITS
+# Words that are sorted by insertion; rows of a block.
+_FEW, _BLOCK = 48, 64
 
 
 @compiled_loop
-def _sort(words, count):
-    """Sort the first ``count`` words by Shell sort."""
-    gap = 1
-    while gap < count // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for k in range(gap, count):
+def _sort(words, count, spare, digits, limit):
+    """Sort ``count`` words by the address in their high bits, at most ``limit``; ties by row.
+
+    Few words are sorted by insertion, many by their digits from the last to the first.
+    """
+    if count < _FEW:
+        for k in range(1, count):
             word = words[k]
             at = k
-            while at >= gap and words[at - gap] > word:
-                words[at] = words[at - gap]
-                at -= gap
+            while at > 0 and words[at - 1] > word:
+                words[at] = words[at - 1]
+                at -= 1
             words[at] = word
-        gap //= 3
+        return
+    shift = _BITS
+    while limit > 0:
+        for digit in range(DIGITS + 1):
+            digits[digit] = 0
+        for k in range(count):
+            digits[((words[k] >> shift) & (DIGITS - 1)) + 1] += 1
+        for digit in range(DIGITS):
+            digits[digit + 1] += digits[digit]
+        for k in range(count):
+            digit = (words[k] >> shift) & (DIGITS - 1)
+            spare[digits[digit]] = words[k]
+            digits[digit] += 1
+        for k in range(count):
+            words[k] = spare[k]
+        shift += _DIGIT_BITS
+        limit >>= _DIGIT_BITS
 
 
 @compiled_loop
@@ -81,20 +104,35 @@ def _raise_above(row, offset, near, lower, upper, size, step, heap, moved, old, 
     count, total, changed, below = 0, 0, row, offset
     while True:
         end, low, up = lowest_end[changed], lower[changed], upper[changed]
-        for other in range(near[0, changed], near[1, changed]):
-            if lowest_end[other] - size[other] >= end or lowest_end[other] <= below:
-                continue
-            if lower[other] >= up or upper[other] <= low or other == row:
-                continue
-            if old[other] < 0:
-                old[other] = lowest_end[other]
-                moved[total] = other
-                _push(heap, count, lowest_end[other], other)
-                count += 1
-                total += 1
-            elif old[other] <= below:
-                continue
-            lowest_end[other] = (end + step[other] - 1) // step[other] * step[other] + size[other]
+        for group in range(0, len(near), 2):
+            block, last = near[group, changed], near[group + 1, changed]
+            while block < last:
+                stop = min(block + _BLOCK, last)
+                hit = 0
+                for other in range(block, stop):
+                    hit |= (
+                        (lowest_end[other] - size[other] < end)
+                        & (lowest_end[other] > below)
+                        & (lower[other] < up)
+                        & (upper[other] > low)
+                    )
+                first = block if hit else stop
+                block = stop
+                for other in range(first, stop):
+                    if lowest_end[other] - size[other] >= end or lowest_end[other] <= below:
+                        continue
+                    if lower[other] >= up or upper[other] <= low or other == row:
+                        continue
+                    if old[other] < 0:
+                        old[other] = lowest_end[other]
+                        moved[total] = other
+                        _push(heap, count, lowest_end[other], other)
+                        count += 1
+                        total += 1
+                    elif old[other] <= below:
+                        continue
+                    offset_above = (end + step[other] - 1) // step[other] * step[other]
+                    lowest_end[other] = offset_above + size[other]
         if count == 0:
             break
         changed = _pop(heap, count)
@@ -111,30 +149,45 @@ def _lower_below(row, offset, near, lower, upper, size, step, heap, moved, old, 
     The mirror image of ``_raise_above``. A buffer lies below the placed one if its lowest end is at
     most ``offset``.
     """
-    count, total, changed, above = 0, 0, row, _NEVER
+    count, total, changed, above, highest = 0, 0, row, _NEVER, offset
     while True:
         start, low, up = latest[changed], lower[changed], upper[changed]
-        for other in range(near[0, changed], near[1, changed]):
-            if lowest_end[other] == 0 or latest[other] + size[other] <= start:
-                continue
-            if lower[other] >= up or upper[other] <= low or other == row:
-                continue
-            if lowest_end[other] > offset if changed == row else latest[other] >= above:
-                continue
-            if old[other] < 0:
-                old[other] = latest[other]
-                moved[total] = other
-                _push(heap, count, -latest[other], other)
-                count += 1
-                total += 1
-            elif changed != row and old[other] >= above:
-                continue
-            latest[other] = (start - size[other]) // step[other] * step[other]
+        for group in range(0, len(near), 2):
+            block, last = near[group, changed], near[group + 1, changed]
+            while block < last:
+                stop = min(block + _BLOCK, last)
+                hit = 0
+                for other in range(block, stop):
+                    hit |= (
+                        (latest[other] + size[other] > start)
+                        & (latest[other] < above)
+                        & (lowest_end[other] <= highest)
+                        & (lower[other] < up)
+                        & (upper[other] > low)
+                    )
+                first = block if hit else stop
+                block = stop
+                for other in range(first, stop):
+                    if latest[other] + size[other] <= start or latest[other] >= above:
+                        continue
+                    if lower[other] >= up or upper[other] <= low or other == row:
+                        continue
+                    if lowest_end[other] > highest:
+                        continue
+                    if old[other] < 0:
+                        old[other] = latest[other]
+                        moved[total] = other
+                        _push(heap, count, _NEVER - latest[other], other)
+                        count += 1
+                        total += 1
+                    elif old[other] >= above:
+                        continue
+                    latest[other] = (start - size[other]) // step[other] * step[other]
         if count == 0:
             break
         changed = _pop(heap, count)
         count -= 1
-        above = old[changed]
+        above, highest = old[changed], _NEVER
     for k in range(total):
         old[moved[k]] = -1
 
@@ -166,7 +219,7 @@ def insert(
     the tenure.
     """
     _first, lower, upper = spans
-    skyline, waiting, ends, starts, heap, old, weight = scratch
+    skyline, digits, waiting, ends, starts, heap, old, spare, weight = scratch
     left = 0
     for row in range(len(size)):
         weight[row] = difficulty[row] * penalty[row]
@@ -190,14 +243,17 @@ def insert(
         row = waiting[chosen]
         low, up, room, grid = lower[row], upper[row], size[row], step[row]
         between = 0
-        for other in range(near[0, row], near[1, row]):
-            meets = lower[other] < up and upper[other] > low
-            if meets and latest[other] - room < lowest_end[other]:
+        for group in range(0, len(near), 2):
+            for other in range(near[group, row], near[group + 1, row]):
                 starts[between] = (latest[other] << _BITS) | other
                 ends[between] = (lowest_end[other] << _BITS) | other
-                between += 1
-        _sort(starts, between)
-        _sort(ends, between)
+                between += (
+                    (lower[other] < up)
+                    & (upper[other] > low)
+                    & (latest[other] - room < lowest_end[other])
+                )
+        _sort(starts, between, spare, digits, limit)
+        _sort(ends, between, spare, digits, limit)
         for k in range(between):
             starts[k] &= (1 << _BITS) - 1
             ends[k] &= (1 << _BITS) - 1
@@ -219,12 +275,11 @@ def insert(
                 penalty[other] += learning
                 weight[other] = difficulty[other] * penalty[other]
         floor, ceiling = 0, limit
-        for other in range(near[0, row], near[1, row]):
-            if placed[other] and lower[other] < up and upper[other] > low:
-                if lowest_end[other] <= offset:
-                    floor = max(floor, lowest_end[other])
-                else:
-                    ceiling = min(ceiling, latest[other])
+        for group in range(0, len(near), 2):
+            for other in range(near[group, row], near[group + 1, row]):
+                end = lowest_end[other] * ((lower[other] < up) & (upper[other] > low))
+                floor = max(floor, end * (end <= offset))
+                ceiling = min(ceiling, latest[other] if end > offset else limit)
         placed[row] = True
         lowest_end[row] = (floor + grid - 1) // grid * grid + room
         latest[row] = (ceiling - room) // grid * grid

@@ -18,7 +18,6 @@ from cpplan.zoo.packing import random_lifespans
     ("module", "name"),
     [
         ("ejection_search", "EjectionSearch"),
-        ("squeaky_wheel", "SqueakyWheel"),
         ("staged_insertion", "StagedInsertion"),
         ("windowed_insertion", "WindowedInsertion"),
     ],

@@ -49,11 +49,11 @@ def test_the_same_seed_gives_the_same_packing_in_whatever_portions() -> None:
     problem = flat_problem()
     state = stacked(problem)
     whole = StagedInsertion(problem, 7).run(
-        state, moves=12_000, target=state.bound, deadline=endless()
+        state, moves=10_000, target=state.bound, deadline=endless()
     )
     search, found = StagedInsertion(problem, 7), state
-    for _ in range(24):
-        found = search.run(found, moves=500, target=state.bound, deadline=endless())
+    for _ in range(4):
+        found = search.run(found, moves=2500, target=state.bound, deadline=endless())
     assert np.array_equal(whole.offsets, found.offsets)
 
 
