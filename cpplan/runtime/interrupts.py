@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from cpplan.runtime.deadline import Deadline
+
 
 @contextmanager
 def holding_interrupts() -> Iterator[Callable[[], None]]:
@@ -36,20 +38,42 @@ def noting_interrupts() -> Iterator[Callable[[], bool]]:
     A search that Ctrl-C ends returns its best plan without mention of Ctrl-C. Ctrl-C acts as usual.
     The context works only in the main thread, like :func:`holding_interrupts`.
     """
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(previous):
-        yield lambda: False
-        return
     noted = False
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def note() -> None:
         nonlocal noted
         noted = True
+
+    with _acting_first(note):
+        yield lambda: noted
+
+
+@contextmanager
+def interrupts_ending(deadline: Deadline) -> Iterator[None]:
+    """Context in which Ctrl-C also ends a deadline, in the main thread.
+
+    Compiled modules swallow a ``KeyboardInterrupt`` that is raised while they are loaded: the run
+    goes on, and must find that its time is up.
+    """
+    with _acting_first(deadline.cancel):
+        yield
+
+
+@contextmanager
+def _acting_first(act: Callable[[], None]) -> Iterator[None]:
+    """Context in which Ctrl-C calls a function, and then acts as usual."""
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        act()
         previous(number, frame)
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, handle)
     try:
-        yield lambda: noted
+        yield
     finally:
         signal.signal(signal.SIGINT, previous)
 

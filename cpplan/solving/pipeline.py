@@ -18,11 +18,11 @@ from cpplan.model.problem import Problem
 from cpplan.packing.problem import as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
-from cpplan.runtime.budget import using
+from cpplan.runtime.budget import Budget, using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 from cpplan.solving.best_order import search_orders
 from cpplan.solving.best_pieces import cannot_split, split_ops, uncut
 from cpplan.solving.best_schedule import rematerialize
@@ -205,7 +205,12 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     12
     """
     budget = request.budget()
-    source = as_program(source)
+    with interrupts_ending(budget.deadline):
+        return _solve(as_program(source), request, budget)
+
+
+def _solve(source: Program | Problem, request: Request, budget: Budget) -> Plan:
+    """Plan the memory of a program or a problem within a budget."""
     if isinstance(source, Program) and source.graph.symbols is not None and not request.split:
         if request.spill:
             raise InputError("spill=True needs fixed sizes: give extents of all dimensions")

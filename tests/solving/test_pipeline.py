@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -107,6 +109,21 @@ def test_interrupt_returns_the_best_plan_so_far():
     plan = cpplan.solve(stubborn(), time_limit=60, progress=interrupt)
     assert plan.status == "feasible"
     assert plan.peak < int(stubborn().size.sum())
+
+
+def test_an_interrupt_that_other_code_swallows_ends_the_run_too():
+    """As modules do that are interrupted while they are loaded."""
+
+    def swallow(event):
+        if event.source != "bump":
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    problem = perfect_packing(0, 60)
+    assert cpplan.solve(problem, deterministic=True).status == "optimal"
+    plan = cpplan.solve(problem, deterministic=True, progress=swallow)
+    assert plan.status == "feasible"
+    assert plan.peak < int(problem.size.sum())
 
 
 def test_capacity_ends_at_the_first_plan_that_fits():

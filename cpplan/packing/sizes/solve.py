@@ -24,7 +24,7 @@ from cpplan.packing.solve import pack
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 from cpplan.verification.verifier import check_offsets
 
 
@@ -107,18 +107,19 @@ def layout_for_sizes(
     if same is not None:
         alone[same] = merged
     others = [each for each in alone if each is not merged]
-    try:
+    with interrupts_ending(deadline):
         try:
-            pack(merged, budget.share(active().sizes_largest_share))
-        finally:
-            best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
-            _take_largest_bound(best, merged.bound)
-        shared = budget.share(active().sizes_alone_share)
-        for k, each in enumerate(others):
-            pack(each, shared.share(1 / (len(others) - k)))
-        improve_levels(best, budget)
-    except KeyboardInterrupt:
-        deadline.cancel()
+            try:
+                pack(merged, budget.share(active().sizes_largest_share))
+            finally:
+                best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
+                _take_largest_bound(best, merged.bound)
+            shared = budget.share(active().sizes_alone_share)
+            for k, each in enumerate(others):
+                pack(each, shared.share(1 / (len(others) - k)))
+            improve_levels(best, budget)
+        except KeyboardInterrupt:
+            deadline.cancel()
     with holding_interrupts() as hold:
         hold()  # check and return the layout even if the user presses Ctrl-C again
         if same is not None:

@@ -24,7 +24,7 @@ from cpplan.packing.tuning import active
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 
 
 class StorageAlgorithm(Protocol):
@@ -129,13 +129,14 @@ def share_storages(
     def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
         group = as_labels(keys, len(bounded))
         best = _totals(bounded, group)
-        try:
-            if algorithm is not None:
-                best.offer(ALGORITHMS[algorithm](bounded, group, deadline), algorithm)
-            else:
-                _search(best, bounded, group, budget)
-        except (TimeUpError, KeyboardInterrupt):
-            deadline.cancel()
+        with interrupts_ending(deadline):
+            try:
+                if algorithm is not None:
+                    best.offer(ALGORITHMS[algorithm](bounded, group, deadline), algorithm)
+                else:
+                    _search(best, bounded, group, budget)
+            except (TimeUpError, KeyboardInterrupt):
+                deadline.cancel()
         with holding_interrupts() as hold:
             hold()  # check and return the assignment even if the user presses Ctrl-C again
             found = make_assignment(

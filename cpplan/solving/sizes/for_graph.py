@@ -28,7 +28,7 @@ from cpplan.program.anf import Program
 from cpplan.program.binding import bind
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.sizes.choices import choose, merge_related
@@ -140,7 +140,8 @@ def plan_sizes(
     program, listed = _within_sizes(source, sizes)
     limits = [None if limit is None else parse_bytes(limit) for limit in capacities]
     run = Run(request, budget, residency, request.sharing, target=None, limit=None)
-    choices = choose(run, program, listed)
+    with interrupts_ending(deadline):
+        choices = choose(run, program, listed)
     merged = [
         merge_related(_problem(choices.program, values, residency), choices.relations)
         for values in listed
