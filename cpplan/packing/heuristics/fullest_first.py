@@ -11,7 +11,8 @@ No list of all conflicting pairs is made; O(n × buffers live together).
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, permutations
+from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,20 +108,28 @@ def _place_parts(problem: Problem, rows: Ints, part: Ints, target: int, deadline
 def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadline) -> Ints:
     """Offsets by the first ranking that meets the target, or by the best ranking tried.
 
-    The rankings are the preorders, then the best ranking so far with its ranks shuffled a little.
+    The rankings are the preorders, then all others of a part of few buffers; of larger parts, the
+    best ranking so far with its ranks shuffled a little.
     """
     skyline, random, tuning = Skyline(part, deadline), np.random.default_rng(0), active()
     best, peak = np.zeros(0, np.int64), None
     leader = np.arange(len(part))
-    tries = len(PREORDERS) + int(tuning.shuffled_rows / len(part))
+    shuffled = int(tuning.shuffled_rows / len(part))
     # Large parts get few rankings, to leave time for the others; later searches improve on them.
-    tries = min(tries, 1 + int(tuning.placed_rows / len(part)))
+    tries = min(len(PREORDERS) + shuffled, 1 + int(tuning.placed_rows / len(part)))
+    # 20! exceeds any number of tries.
+    few = factorial(min(len(part), 20)) <= shuffled
+    others = permutations(range(len(part)))
     for k in range(tries):
         if k < len(PREORDERS):
             ranked = preorder(part, PREORDERS[k])
-        else:
+        elif not few:
             noise = random.normal(0, random.choice(tuning.shuffled_ranks) * len(part), len(part))
             ranked = leader[np.argsort(np.arange(len(part)) + noise)]
+        elif other := next(others, None):
+            ranked = np.array(other)
+        else:
+            break
         deadline.check(_SECONDS_A_PLACEMENT * len(part))
         offset = skyline.place(ranked, peak, deadline)
         if offset is None:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan.model.problem import Gap
+from cpplan.model.problem import Gap, Problem
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.fullest_first import fullest_first
 from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.packing.heuristics.preorders import PREORDERS
+from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
@@ -39,6 +41,24 @@ def test_fullest_first_is_deterministic():
     problem = random_lifespans(3000, seed=5, live=100)
     one, other = (fullest_first(problem, Deadline(math.inf)) for _ in range(2))
     assert one.tobytes() == other.tobytes()
+
+
+def test_no_ranking_of_few_buffers_is_tried_again_and_again(monkeypatch):
+    """Rounded up, both need 10 bytes; with either one first, the other ends at 12."""
+    tried = []
+
+    def count(self, ranked, *rest):
+        tried.append(tuple(ranked.tolist()))
+        return place(self, ranked, *rest)
+
+    place = Skyline.place
+    monkeypatch.setattr(Skyline, "place", count)
+    problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 6], alignment=[4, 6])
+    offset = fullest_first(problem, Deadline(math.inf))
+    assert (offset + problem.size).max() == 12
+    assert set(tried) == {(0, 1), (1, 0)}
+    passes = len(PackingTuning().full_steps)
+    assert len(tried) <= passes * (len(PREORDERS) + 2)
 
 
 def test_gaps_and_fixed_offsets_among_many():
