@@ -58,10 +58,11 @@ class Window:
 
     def __post_init__(self) -> None:
         check_name("a window's tensor", self.tensor)
-        here = f"window of {self.tensor!r}"
-        for field in ("axis", "stride", "size"):
-            _check_integer(f"{here}: {field}", getattr(self, field), least=0)
-        _check_integer(f"{here}: offset", self.offset)
+        here = "window of", self.tensor
+        _check_integer(here, "axis", self.axis, least=0)
+        _check_integer(here, "stride", self.stride, least=0)
+        _check_integer(here, "size", self.size, least=0)
+        _check_integer(here, "offset", self.offset)
         if self.table is not None:
             object.__setattr__(self, "table", _read_table(here, self.table))
 
@@ -106,8 +107,8 @@ class Axis:
 
     def __post_init__(self) -> None:
         check_name("an axis's name", self.name)
+        _check_integer(("axis", self.name), "extent", self.extent, least=1)
         here = f"axis {self.name!r}"
-        _check_integer(f"{here}: extent", self.extent, least=1)
         object.__setattr__(self, "windows", tuple_of(Window, f"{here}: windows", self.windows))
         for name, count in Counter(window.tensor for window in self.windows).items():
             if count > 1:
@@ -125,18 +126,21 @@ class Axis:
         return {window.tensor: window for window in self.windows}
 
 
-def _check_integer(what: str, value: object, least: int | None = None) -> None:
-    """Raise if a value is not an integer, or is below its least value."""
+def _check_integer(
+    here: tuple[str, str], field: str, value: object, least: int | None = None
+) -> None:
+    """Raise if a value of a window or an axis is not an integer, or is below its least value."""
     if (
         not isinstance(value, int)
         or isinstance(value, bool)
         or (least is not None and value < least)
     ):
         expected = "an integer" if least is None else f"an integer >= {least}"
-        raise InputError(f"{what} must be {expected}, not {value!r}")
+        thing, name = here
+        raise InputError(f"{thing} {name!r}: {field} must be {expected}, not {value!r}")
 
 
-def _read_table(here: str, table: object) -> tuple[tuple[int, int], ...]:
+def _read_table(window: tuple[str, str], table: object) -> tuple[tuple[int, int], ...]:
     """The table of a window as tuples.
 
     Raises
@@ -144,6 +148,7 @@ def _read_table(here: str, table: object) -> tuple[tuple[int, int], ...]:
     InputError
         If an entry is not an interval, or starts or stops decrease.
     """
+    here = "{} {!r}".format(*window)
     entries = tuple_of(object, f"{here}: table", table)
     read: list[tuple[int, int]] = []
     for entry in entries:
@@ -151,7 +156,7 @@ def _read_table(here: str, table: object) -> tuple[tuple[int, int], ...]:
             raise InputError(f"{here}: table must hold pairs (start, stop), not {entry!r}")
         start, stop = entry
         for value in entry:
-            _check_integer(f"{here}: table", value, least=0)
+            _check_integer(window, "table", value, least=0)
         if stop < start or (read and (start < read[-1][0] or stop < read[-1][1])):
             raise InputError(f"{here}: table must hold intervals in ascending order")
         read.append((start, stop))

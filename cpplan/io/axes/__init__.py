@@ -116,6 +116,8 @@ def _by_role(operation: Operation) -> tuple[Operation, dict[str, str]]:
 
 def _by_name(axis: Axis, name_of: dict[str, str]) -> Axis | None:
     """The axis with one window a tensor; ``None`` if it needs different parts in its roles."""
+    if not name_of:
+        return axis
     windows: dict[str, list[Window]] = {}
     for window in axis.windows:
         name = name_of.get(window.tensor, window.tensor)

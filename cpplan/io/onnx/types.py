@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import onnx
 
 _NAMES = {"float": "float32", "double": "float64"}
+# onnx.AttributeProto.GRAPH: readers ask every node for its bodies many times.
+_GRAPH = 5
 
 
 def dtype_name(elem_type: int) -> str | None:
@@ -61,18 +63,20 @@ def static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
         return None
     if not type_.tensor_type.HasField("shape"):
         return None
-    dims = type_.tensor_type.shape.dim
-    if any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in dims):
-        return None
-    return tuple(dim.dim_value for dim in dims)
+    extents = []
+    for dim in type_.tensor_type.shape.dim:
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
+            return None
+        extents.append(dim.dim_value)
+    return tuple(extents)
 
 
 def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node, ``then`` before ``else``, others in the order of the file."""
-    import onnx
-
-    attributes = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
-    return [a.g for a in sorted(attributes, key=lambda a: a.name == "else_branch")]
+    attributes = [a for a in node.attribute if a.type == _GRAPH]
+    if len(attributes) > 1:
+        attributes.sort(key=lambda a: a.name == "else_branch")
+    return [a.g for a in attributes]
 
 
 def set_type(graph: onnx.GraphProto, name: str, type_: onnx.TypeProto) -> None:
