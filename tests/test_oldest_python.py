@@ -1,4 +1,7 @@
-"""Syntax and names that Python 3.10 refuses, though later ones and type checkers take them."""
+"""Names that Python 3.10 refuses, though later ones and type checkers take them.
+
+Syntax that it refuses does not parse in ``test_house``.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ def test_no_named_tuple_has_another_base():
     mixed, seen = [], 0
     for package in ("cpplan", "formulations"):
         for path in sources(package):
+            if "NamedTuple" not in path.read_text("utf-8"):
+                continue
             for node in statements(tree_of(path)):
                 if not isinstance(node, ast.ClassDef):
                     continue

@@ -80,7 +80,7 @@ def test_a_run_ends_at_its_deadline(monkeypatch):
 
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)
 def test_looks_at_the_clock_change_no_schedule(rule, monkeypatch):
-    for seed in range(40):
+    for seed in range(10):
         problem = random_remat_problem(seed, 8)
         order = given_order(problem)
         limits = range(problem.peak(order) // 2, problem.peak(order))

@@ -74,7 +74,7 @@ def brute_force_peak(problem: Problem) -> int:
             return 1 << wanted if wanted <= last else 0
         return sum(1 << k for k in range(0, last + 1, int(problem.alignment[row])))
 
-    height = 0
+    height = int(problem.size.max(initial=0))
     while True:
         offsets = {row: offsets_below(height, row) for row in rows}
         if all(offsets.values()) and search(offsets):

@@ -137,11 +137,12 @@ def _fitting(
     bytes_left = (
         limit - ordering.base - int(ordering.extra[unit]) - (ordering.entry if first else 0)
     )
-    bytes_left -= sum(int(ordering.size[s]) for s in must)
+    size = ordering.size.tolist()
+    bytes_left -= sum(size[s] for s in must)
     taken: list[frozenset[int]] = []
     for number in range(len(optional), -1, -1):
         for chosen in map(frozenset, combinations(optional, number)):
-            fits = sum(int(ordering.size[s]) for s in chosen) <= bytes_left
+            fits = sum(size[s] for s in chosen) <= bytes_left
             if fits and not any(chosen < other for other in taken):
                 taken.append(chosen)
                 yield must | chosen

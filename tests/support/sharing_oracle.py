@@ -39,11 +39,24 @@ def values_of(graph: Graph, order: Iterable[int]) -> dict[str, list[Value]]:
     return held
 
 
-def may_lie(graph: Graph, order: tuple[int, ...], one: str, other: str, shift: int) -> bool:
-    """True if ``other`` may lie ``shift`` bytes above ``one`` (inputs reusable, outputs kept)."""
+def may_lie(
+    graph: Graph,
+    order: tuple[int, ...],
+    one: str,
+    other: str,
+    shift: int,
+    held: dict[str, list[Value]] | None = None,
+) -> bool:
+    """True if ``other`` may lie ``shift`` bytes above ``one`` (inputs reusable, outputs kept).
+
+    ``held`` is :func:`values_of` the graph in this order.
+    """
+    if shift >= graph.tensor[one].nbytes or -shift >= graph.tensor[other].nbytes:
+        return True  # no byte in common
     if _copied_onto_itself(graph, one, other, shift):
         return False
-    held = values_of(graph, order)
+    if held is None:
+        held = values_of(graph, order)
     return not any(
         _destroys(graph, order, held, writer, victim, distance)
         for writer, victim, distance in ((one, other, shift), (other, one, -shift))
@@ -145,11 +158,12 @@ def least_peak(graph: Graph, order: tuple[int, ...]) -> int:
     storages = [t for t in graph.tensors if t.view_of is None and t.kind != "constant"]
     storages.sort(key=lambda t: -t.nbytes)
     top = sum(t.nbytes + t.alignment - 1 for t in storages)
+    held = values_of(graph, order)
     allowed = {
         (i, j): {
             shift
             for shift in range(-top, top + 1)
-            if may_lie(graph, order, one.name, other.name, shift)
+            if may_lie(graph, order, one.name, other.name, shift, held)
         }
         for i, one in enumerate(storages)
         for j, other in enumerate(storages)

@@ -26,11 +26,11 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
 
     The reference kernel of ``GlobalMaxPool`` is wrong unless images have two axes.
 
-    A pool is plain if it has one output, explicit paddings smaller than the window, no dilation and
-    no rounding up. The kernel takes images of shape ``(n, channels, *extents)``. It returns
-    ``None`` for images that the reference kernel must handle: not floating point of 32 or 64 bits,
-    or smaller than the window. Averages may differ from the reference kernel's in the last bits,
-    since elements are added in another order.
+    A pool is plain if it has one output, explicit paddings smaller than the window and no dilation;
+    of pools that round their number of windows up, ``MaxPool`` alone is. The kernel takes images of
+    shape ``(n, channels, *extents)``. It returns ``None`` for images that the reference kernel must
+    handle: not floating point of 32 or 64 bits, or smaller than the window. Averages may differ
+    from the reference kernel's in the last bits, since elements are added in another order.
 
     Examples
     --------
@@ -51,7 +51,9 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
     window: list[int] = given.get("kernel_shape", [])
     strides: list[int] = given.get("strides", [1] * len(window))
     pads: list[int] = given.get("pads", [0] * 2 * len(window))
-    as_given = given.get("auto_pad", b"NOTSET") == b"NOTSET" and not given.get("ceil_mode", 0)
+    up = bool(given.get("ceil_mode", 0))
+    as_given = given.get("auto_pad", b"NOTSET") == b"NOTSET"
+    as_given &= not up or node.op_type == "MaxPool"
     dilated = any(step != 1 for step in given.get("dilations", []))
     if not as_given or dilated or sum(map(bool, node.output)) != 1:
         return None
@@ -66,6 +68,11 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
             return None
         if node.op_type == "MaxPool":
             padded = np.pad(images, margins, constant_values=-np.inf)
+            if up and all(map(int.__ge__, padded.shape[2:], window)):
+                ends = (images.shape[2 + k] + margins[2 + k][0] for k in range(len(window)))
+                more = map(_missing, padded.shape[2:], ends, window, strides)
+                rest = ((0, 0), (0, 0), *((0, width) for width in more))
+                padded = np.pad(padded, rest, constant_values=-np.inf)
             return _combine(np.maximum, padded, window, strides)
         total = _combine(np.add, np.pad(images, margins), window, strides)
         counted = np.ones((1, 1, *images.shape[2:]), images.dtype)
@@ -74,6 +81,18 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
         return None if total is None or count is None else total / count
 
     return pool
+
+
+def _missing(extent: int, end: int, width: int, stride: int) -> int:
+    """Elements that a last window lacks at an axis; it must start before the padding at ``end``.
+
+    Examples
+    --------
+    >>> _missing(6, 6, 3, 2), _missing(7, 7, 3, 2), _missing(5, 4, 2, 4)
+    (1, 0, 0)
+    """
+    start = -(-(extent - width) // stride) * stride
+    return max(0, start + width - extent) if start < end else 0
 
 
 def _pool_all(images: Array) -> Array:

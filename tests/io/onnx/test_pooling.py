@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,8 +34,13 @@ def one_by_one(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
     strides, pads = given.get("strides", [1] * len(window)), given.get("pads", [0] * 4)
     before, after = pads[: len(window)], pads[len(window) :]
     places = [
-        (images.shape[2 + k] + before[k] + after[k] - window[k]) // strides[k] + 1 for k in axes
+        (images.shape[2 + k] + before[k] + after[k] - window[k]) / strides[k] + 1 for k in axes
     ]
+    if given.get("ceil_mode"):
+        places = [math.ceil(count) for count in places]
+        starts = [(places[k] - 1) * strides[k] for k in axes]
+        places = [places[k] - (starts[k] >= images.shape[2 + k] + before[k]) for k in axes]
+    places = [math.floor(count) for count in places]
     found = np.zeros((*images.shape[:2], *places), images.dtype)
     for place in np.ndindex(*found.shape):
         under = []
@@ -59,6 +66,8 @@ def nodes(draw: st.DrawFn) -> tuple[onnx.NodeProto, np.ndarray]:
     kind = draw(st.sampled_from(["MaxPool", "AveragePool"]))
     if kind == "AveragePool":
         attributes["count_include_pad"] = draw(st.integers(0, 1))
+    else:
+        attributes["ceil_mode"] = draw(st.integers(0, 1))
     extents = [draw(st.integers(3, 7)) for _ in window]
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     images = rng.standard_normal((2, 2, *extents)).astype(np.float32)
@@ -75,6 +84,17 @@ def test_plain_pooling_is_what_onnx_says(case: tuple[onnx.NodeProto, np.ndarray]
     assert found is not None
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("extents", [(7, 6), (8, 9), (6, 4)])
+@pytest.mark.parametrize("pads", [[0] * 4, [1] * 4, [1, 0, 0, 1]])
+def test_pooling_rounded_up_is_that_of_the_reference_kernel(pads, extents) -> None:
+    shape = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": pads, "ceil_mode": 1}
+    node = make_node("MaxPool", ["x"], ["y"], **shape)
+    images = np.random.default_rng(0).standard_normal((2, 3, *extents)).astype(np.float32)
+    pool = make_pooling(node)
+    assert pool is not None
+    np.testing.assert_array_equal(pool(images), reference(node, images))
 
 
 @pytest.mark.parametrize("strides", [1, 2])
@@ -114,7 +134,6 @@ def test_an_average_counts_padding_only_if_asked() -> None:
     "attributes",
     [
         {"auto_pad": "SAME_UPPER"},
-        {"ceil_mode": 1},
         {"dilations": [2, 2]},
         {"pads": [2, 0, 0, 0]},
         {"strides": [1]},
@@ -129,6 +148,9 @@ def test_what_is_not_plain_is_left_to_the_reference_kernels(attributes: dict[str
 
 def test_other_nodes_are_left_to_the_reference_kernels() -> None:
     assert make_pooling(make_node("Relu", ["x"], ["y"])) is None
+    assert (
+        make_pooling(make_node("AveragePool", ["x"], ["y"], kernel_shape=[2], ceil_mode=1)) is None
+    )
     indices = make_node("MaxPool", ["x"], ["y", "where"], kernel_shape=[2])
     assert make_pooling(indices) is None
     assert make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], domain="mine")) is None
@@ -141,6 +163,9 @@ def test_other_images_are_left_to_the_reference_kernels() -> None:
     assert pool(np.zeros((1, 1, 3), np.int8)) is None  # has no smallest number to pad with
     assert pool(np.zeros((1, 1, 3, 3), np.float32)) is None
     assert pool(np.zeros((1, 1, 1), np.float32)) is None
+    up = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], ceil_mode=1))
+    assert up is not None
+    assert up(np.zeros((1, 1, 1), np.float32)) is None
 
 
 def test_a_node_that_pools_runs_by_it() -> None:
