@@ -30,6 +30,7 @@ Ints = NDArray[np.int64]
 
 # An address plus a size must fit into 64 bits.
 _HIGHEST = 2**62
+_MOST = np.iinfo(np.int64).max
 
 
 class Gap(NamedTuple):
@@ -136,12 +137,7 @@ class Problem:
             raise InputError(f"two buffers are named {twice!r}")
         if float(np.sum(self.size, dtype=float) + np.sum(self.alignment, dtype=float)) >= _HIGHEST:
             raise InputError("sizes and alignments add up to more than 2**62 bytes")
-        self._refuse(self.lower < 0, "lower must not be negative", "lower")
-        self._refuse(self.upper <= self.lower, "upper must be greater than lower", "lower", "upper")
-        self._refuse(self.size < 0, "size must not be negative", "size")
-        self._refuse(self.alignment < 1, "alignment must be at least 1", "alignment")
-        self._refuse(self.reads < 0, "reads must not be negative", "reads")
-        self._refuse(self.writes < 0, "writes must not be negative", "writes")
+        self._check_columns()
         self._check_pools()
         for column in ("gaps", "fixed", "hint", "candidates"):
             for row in getattr(self, column):
@@ -163,6 +159,20 @@ class Problem:
                     f"buffer {self.names[row]!r}: fixed offset {quote(offset)} must be a "
                     f"non-negative multiple of its alignment {self.alignment[row]}"
                 )
+
+    def _check_columns(self) -> None:
+        """Raise if a column holds a wrong value; all are right if the least of them are."""
+        if not len(self):
+            return
+        least = min(self.lower.min(), self.size.min(), self.reads.min(), self.writes.min())
+        if least >= 0 and self.alignment.min() >= 1 and (self.upper > self.lower).all():
+            return
+        self._refuse(self.lower < 0, "lower must not be negative", "lower")
+        self._refuse(self.upper <= self.lower, "upper must be greater than lower", "lower", "upper")
+        self._refuse(self.size < 0, "size must not be negative", "size")
+        self._refuse(self.alignment < 1, "alignment must be at least 1", "alignment")
+        self._refuse(self.reads < 0, "reads must not be negative", "reads")
+        self._refuse(self.writes < 0, "writes must not be negative", "writes")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -336,7 +346,8 @@ class Problem:
 def _integers(column: str, values: object) -> Ints:
     """Read-only copy as integers, so that checked values cannot change."""
     given = np.asarray(values)
-    if given.size and (given.dtype.kind not in "iu" or given.max() > np.iinfo(np.int64).max):
+    kind = given.dtype.kind
+    if given.size and (kind not in "iu" or (kind == "u" and given.max() > _MOST)):
         raise InputError(f"{column} must hold 64-bit integers, not {given.dtype}")
     array = given.astype(np.int64)
     array.flags.writeable = False

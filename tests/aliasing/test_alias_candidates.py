@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.cases import seeds
 from support.sharing_instances import calling, concat, halves, two_branches, unary
 from support.sharing_oracle import random_sharing_graph
 
@@ -168,7 +169,7 @@ def test_one_tensor_twice_in_a_concatenation():
     ]
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_links_lie_within_both_storages(seed):
     graph = random_sharing_graph(seed, 6)
     for candidate in find_candidates(graph, Residency()):

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from support.cases import seeds
 from support.sharing_instances import (
     concat,
     contested,
@@ -137,7 +138,7 @@ def _taken(graph: Graph):
     return form_alias_sets(found.candidates, found.rules).candidates
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(80))
 def test_no_member_harms_another_byte_by_byte(seed):
     rng = random.Random(seed)
     graph = random_sharing_graph(seed, 2 + seed % 6)
@@ -164,7 +165,7 @@ def test_no_member_harms_another_byte_by_byte(seed):
         )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_a_layout_is_read_back(seed):
     """Reading a layout back from addresses gives the alias sets it was made of."""
     found = setting(random_sharing_graph(seed, 6))

@@ -107,7 +107,7 @@ def test_suggestions_hold_every_distance_of_a_common_origin():
     assert named(Graph("g", tensors, ops))["y", "z"] == [-4, 0, 4]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_shifts_agree_with_every_distance_run_byte_by_byte(seed):
     """Listed distances harm neither tensor; any other overlap harms one of the two."""
     graph = random_sharing_graph(seed, 1 + seed % 6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.cases import seeds
 
 from cpplan import Graph, Op, Pool, Tensor, simulate, solve
 from cpplan.model.graph import Placement
@@ -58,7 +59,7 @@ def random_results(seed: int) -> Graph:
     return Graph(f"results {seed}", tuple(tensors), tuple(ops))
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_plans_are_verified_and_simulated(seed):
     """Peaks lie between the bound and what is needed without sharing, where both are proved."""
     graph = random_results(seed)

@@ -107,7 +107,7 @@ def test_deterministic_time_gives_the_same_schedule_twice(workers):
             problem,
             6,
             start,
-            Budget(Deadline(0.2, deterministic=True), workers, seed=3),
+            Budget(Deadline(0.1, deterministic=True), workers, seed=3),
             copies=3,
         )
         for _ in range(2)

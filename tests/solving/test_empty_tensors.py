@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.cases import seeds
 from support.empty_tensors import false_optimum, with_empty, without_empty
 from support.orders_oracle import least_pressure, random_graph
 from support.random_orders import every_order
@@ -68,7 +69,7 @@ def test_orders_and_sharing_need_no_more_with_empty_tensors(seed):
     assert (plan.peak, plan.status) == (least, "optimal")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_orders_have_the_same_live_bytes_with_empty_tensors(seed):
     graph = random_graph(seed, 2 + seed % 6)
     more = with_empty(graph, seed)

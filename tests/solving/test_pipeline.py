@@ -80,7 +80,7 @@ def test_same_seed_and_one_worker_give_the_same_bytes():
 
 def test_deterministic_time_ends_the_run_without_the_clock():
     one, other = (
-        cpplan.solve(stubborn(), workers=1, deterministic=True, time_limit=0.2) for _ in range(2)
+        cpplan.solve(stubborn(), workers=1, deterministic=True, time_limit=0.1) for _ in range(2)
     )
     assert one.status == "feasible"
     assert "".join(plan_text(one)) == "".join(plan_text(other))

@@ -6,6 +6,7 @@ import math
 import random
 
 import pytest
+from support.cases import seeds
 
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
@@ -27,7 +28,7 @@ def tailed_problem() -> SplitProblem:
     return SplitProblem(to_anf(net.graph()), Residency())
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_the_least_peak_is_the_least_over_all_paths_of_regions(seed: int) -> None:
     draw = random.Random(seed)
     steps = draw.randint(1, 6)

@@ -347,7 +347,7 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
     """
     verified: Counter[bool] = Counter()
     simulated: Counter[bool] = Counter()
-    for seed in seeds(80):
+    for seed in seeds(50):
         rng = random.Random(seed)
         graph = random_read_graph(seed, 2 + seed % 6)
         plan = solve(graph, in_place=True, time_limit=0.3, workers=1)
@@ -365,7 +365,7 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
             assert runs or not sound
             verified[sound] += 1
             simulated[runs] += 1
-    assert min(*verified.values(), *simulated.values()) > 50
+    assert min(*verified.values(), *simulated.values()) > 30
 
 
 def _check_named(graph: Graph, plan: Plan, message: str) -> None:
@@ -389,7 +389,7 @@ def _check_named(graph: Graph, plan: Plan, message: str) -> None:
 def test_rejects_every_false_claim_about_relations():
     """Plans, each with a relation dropped that was needed, of another kind, or made up."""
     refused = 0
-    for seed in seeds(80):
+    for seed in seeds(50):
         rng = random.Random(seed)
         graph = random_sharing_graph(seed, 6)
         plan = solve(graph, in_place=True, time_limit=0.3, workers=1)
@@ -417,7 +417,7 @@ def test_rejects_every_false_claim_about_relations():
                 "not include|overlap|is of|at most|prove|contradicts",
             )
         refused += 1
-    assert refused > 60
+    assert refused > 35
 
 
 def test_raised_bounds_are_rejected():

@@ -214,7 +214,7 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
     """Three mutants a plan, some still sound: verify and simulate say what the oracles say."""
     verified: Counter[bool] = Counter()
     simulated: Counter[bool] = Counter()
-    for seed in seeds(80):
+    for seed in seeds(50):
         rng = random.Random(seed)
         program = random_repeats(random_read_graph(seed, 2 + seed % 5), seed, most=3)
         alone = each_run_alone(program)
@@ -228,7 +228,7 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
             assert accepts(simulate, program, repeated) is right, (seed, mutant.offset)
             verified[sound] += 1
             simulated[right] += 1
-    assert min(*verified.values(), *simulated.values()) > 50
+    assert min(*verified.values(), *simulated.values()) > 30
 
 
 def test_rejects_every_false_claim_about_relations():

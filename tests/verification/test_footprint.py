@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import oracles
-from support.cases import examples
+from support.cases import examples, seeds
 from support.random_graphs import programs
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 from support.sharing_instances import calling
@@ -38,7 +38,7 @@ def proved(program: Program, residency: Residency | None = None, sharing=()) -> 
     return least_footprint(program.graph, residency, sharing, *replay(program, residency))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_no_schedule_fits_below_the_footprint(seed):
     problem = random_remat_problem(seed, 5)
     bound = proved(to_anf(problem.graph))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.oracles import plan_for, random_problem, random_program
 from support.sharing_oracle import random_sharing_graph
 
@@ -18,7 +19,7 @@ from cpplan.verification import arena, written_runs
 from cpplan.verification.written_runs import WrittenRuns, first_wrong, first_wrong_compiled
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_runs_know_what_an_array_of_bytes_does(seed):
     rng, runs, array = random.Random(seed), WrittenRuns(), np.zeros(40, int)
     for number in range(1, 60):
@@ -82,7 +83,7 @@ def in_runs(request, monkeypatch):
     return change
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_simulations_in_runs_find_what_those_in_bytes_do(in_runs, seed):
     """Correct plans, and plans with one buffer moved; programs as well as bare problems."""
     rng = random.Random(seed)

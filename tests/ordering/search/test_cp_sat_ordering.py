@@ -128,7 +128,7 @@ def test_deterministic_time_gives_the_same_order_twice(workers):
         prove_peak(
             order_model(problem),
             np.arange(60),
-            Budget(Deadline(0.1, deterministic=True), workers, seed=3),
+            Budget(Deadline(0.05, deterministic=True), workers, seed=3),
         )
         for _ in range(2)
     )

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.oracles import random_problem
 
 from cpplan.model.problem import Problem
@@ -33,7 +34,7 @@ def test_alignment_padding_is_a_hole():
     assert segregated_fit(problem, ENDLESS).tolist() == [0, 8, 3]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_offsets_are_valid_whatever_the_problem(seed):
     """Gaps, alignments, fixed offsets, buffers of no bytes."""
     rng = random.Random(seed)

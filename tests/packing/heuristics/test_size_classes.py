@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.oracles import random_problem
 
 from cpplan.model.problem import Problem
@@ -32,7 +33,7 @@ def test_sizes_far_apart_share_no_slot():
     check_offsets(problem, offset, "size_classes")
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_offsets_are_valid_whatever_the_problem(seed):
     """Gaps, alignments, fixed offsets, buffers of no bytes."""
     rng = random.Random(seed)

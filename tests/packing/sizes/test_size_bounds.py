@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.sizes_oracle import arenas as arenas_of
 from support.sizes_oracle import pushed_down, random_sizes
 
@@ -17,7 +18,7 @@ from cpplan.packing.sizes.levels import Level, objective_levels
 from cpplan.packing.sizes.size_set import SizeSet
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_bound_is_at_most_every_layout(seed):
     problem, bytes = random_sizes(random.Random(seed), 1 + seed % 5)
     bounds = arena_bounds(SizeSet(problem, bytes))
@@ -26,7 +27,7 @@ def test_bound_is_at_most_every_layout(seed):
 
 
 @pytest.mark.parametrize("objective", ["largest", "ratio"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_no_layout_as_good_on_the_levels_before_is_better(seed, objective):
     problem, bytes = random_sizes(random.Random(seed), 1 + seed % 5)
     sizes = SizeSet(problem, bytes)

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.oracles import clashes
 from support.sizes_oracle import apart, arenas, random_sizes
 
@@ -13,7 +14,7 @@ from cpplan.model.problem import Gap, Problem
 from cpplan.packing.sizes.size_set import SizeSet
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_pairs_are_apart_in_the_merged_problem_as_they_are_at_some_size(seed):
     problem, bytes = random_sizes(random.Random(seed), 2 + seed % 5)
     merged = SizeSet(problem, bytes).merged

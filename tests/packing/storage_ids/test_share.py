@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.instances import chain, perfect_packing, triangle
 from support.storage_oracle import brute_force_total, random_storages
 
@@ -18,7 +19,7 @@ from cpplan.packing.storage_ids.rank_bound import positional_maxima, rank_bound
 from cpplan.runtime.deadline import Deadline
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_least_total_is_found_and_proved(seed):
     problem, group = random_storages(1000 + seed, gaps=True)
     keys = {name: str(label) for name, label in zip(problem.names, group.tolist(), strict=True)}
