@@ -29,12 +29,13 @@ from cpplan.runtime.deadline import Deadline
 @pytest.mark.parametrize("seed", range(1, 40, 2))
 def test_proved_bound_holds_for_every_schedule(seed):
     problem = random_remat_problem(seed, 5)
-    limit = interesting_limits(problem)[-2]
+    limit, too_small = interesting_limits(problem)[-2:]
     best = least_cost(problem, limit)
-    found = improve_schedule(problem, limit, first_order(problem), Budget(Deadline(60)))
-    if found is None:
-        assert least_cost(problem, limit, copies=2) is None
-        return
+    budget = Budget(Deadline(60))
+    assert least_cost(problem, too_small, copies=2) is None
+    assert improve_schedule(problem, too_small, first_order(problem), budget) is None
+    found = improve_schedule(problem, limit, first_order(problem), budget)
+    assert found is not None
     assert problem.is_schedule(found.schedule)
     assert problem.peak(found.schedule) == found.peak <= limit
     assert problem.total_cost(found.schedule) == found.cost == least_cost(problem, limit, copies=2)

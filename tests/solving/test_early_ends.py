@@ -149,14 +149,14 @@ def test_cost_limits_say_why_they_end(solved, seed, most):
 @pytest.mark.parametrize("seed", range(6))
 def test_memory_limits_agree_with_the_least_cost(solved, seed):
     problem = random_remat_problem(seed, 4)
-    for limit in interesting_limits(problem)[:3]:
+    *limits, too_small = interesting_limits(problem)
+    assert cheapest_schedule(problem, too_small) is None
+    assert solved(problem.graph, remat=True, memory_limit=too_small).offset is None
+    for limit in limits[:3]:
         plan = solved(problem.graph, remat=True, memory_limit=limit)
-        found = cheapest_schedule(problem, limit)
-        if plan.status == "infeasible":
-            assert found is None
-        elif plan.cost is not None:
-            assert found is not None
-            assert plan.cost >= problem.total_cost(found)
+        assert plan.status != "infeasible"
+        if plan.cost is not None:
+            assert plan.cost >= problem.total_cost(cheapest_schedule(problem, limit))
 
 
 def test_short_schedules_are_those_within_the_limits():

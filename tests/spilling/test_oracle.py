@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.cases import seeds
 from support.spill_oracle import random_spill_case
 
 import cpplan
+from cpplan.model.pool import Pool
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -24,11 +27,19 @@ def test_given_order_moves_the_fewest_bytes_of_equal_tensors(seed: int) -> None:
 def test_given_order_is_bounded_by_brute_force(seed: int) -> None:
     case = random_spill_case(seed)
     least, plan = case.least(any_order=False), case.solve()
-    if least is None:
-        assert plan.status == "infeasible"
-        return
     assert plan.moved_bytes_bound == least <= plan.moved_bytes
     cpplan.simulate(case.graph, plan)
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_less_than_one_op_needs_is_infeasible(seed: int) -> None:
+    case = random_spill_case(seed)
+    case = replace(case, pools=(case.pools[0], Pool("slow")))
+    least = int(case.problem().least_load().max())
+    small = replace(case, pools=(Pool("fast", max(0, least - 1)), Pool("slow")))
+    assert (small.least(any_order=True) is None) == (least > 0)
+    for order in ("given", "search"):
+        assert (small.solve(order).status == "infeasible") == (least > 0)
 
 
 @pytest.mark.slow

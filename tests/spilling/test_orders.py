@@ -21,9 +21,6 @@ from cpplan.verification.verifier import check_plan
 def test_searched_order_is_bounded_by_brute_force(seed: int) -> None:
     case = random_spill_case(seed, uniform=seed % 2 == 0)
     least, plan = case.least(any_order=True), case.solve("search")
-    if least is None:
-        assert plan.status == "infeasible"
-        return
     given = case.solve()
     assert plan.moved_bytes_bound <= least <= plan.moved_bytes
     assert given.moved_bytes is None or plan.moved_bytes <= given.moved_bytes

@@ -36,7 +36,7 @@ def one_of(draw: st.DrawFn, things: Sequence[T]) -> T:
 
 
 def some_of(draw: st.DrawFn, things: Sequence[T], most: int) -> list[T]:
-    """At most so many of the things, any of them more than once."""
+    """Some of the things, at most ``most``, any of them more than once."""
     return [one_of(draw, things) for _ in range(draw(_COUNTS[most]))]
 
 

@@ -73,14 +73,18 @@ def test_duals_prove_what_the_planner_claims_and_no_more_than_the_optimum(seed):
         assert (best is None) if least is None else (best is None or least <= best)
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", [0, 7, 13])
 def test_no_program_costs_less_than_duals_prove(seed):
-    """Programs op by op: views that run again by themselves, or not at all."""
+    """Programs op by op: views that run again by themselves, or not at all.
+
+    Programs of the fewest bytes, in graphs where duals prove something of these.
+    """
     graph = graph_with_views(seed, 5)
     problem = remat_problem(graph)
     found = programs(graph, 2, 300)
     unit_of = {graph.ops[op].name: u for u, ops in enumerate(problem.units) for op in ops}
-    for live, cost, names in random.Random(seed).sample(found, min(len(found), 5)):
+    said = 0
+    for live, cost, names in sorted(found)[:5]:
         cost = min(other for peak, other, _ in found if peak <= live)
         bound = linear_bound(problem, live)
         assert bound is None or proved(graph, bound.certificate, live) <= cost
@@ -88,8 +92,10 @@ def test_no_program_costs_less_than_duals_prove(seed):
         same = [c for peak, c, n in found if peak <= live and list(dict.fromkeys(n)) == first]
         bound = linear_bound(problem, live, list(dict.fromkeys(unit_of[name] for name in names)))
         if bound is not None:
+            said += 1
             assert bound.certificate.given_order
             assert proved(graph, bound.certificate, live, names) <= min(same)
+    assert said
 
 
 def test_fractions_of_costs_and_large_bytes():
