@@ -30,6 +30,8 @@ from cpplan.packing.heuristics.preorders import preorder
 from cpplan.packing.search.canonical_state import (
     NODES,
     Search,
+    begin_again,
+    byte_count,
     make_board,
     margin,
     start,
@@ -79,7 +81,7 @@ class _Attempt:
     @property
     def bytes(self) -> int:
         """Bytes of its search tree."""
-        return sum(column.nbytes for column in self.search)
+        return byte_count(self.search)
 
 
 class CanonicalSearch(Rounds[_Attempt]):
@@ -119,6 +121,8 @@ class CanonicalSearch(Rounds[_Attempt]):
         )
         self._ties = TieOrders(problem, seed)
         self._board = make_board(problem, self._unit)
+        self._first = start(self._board)
+        self._passing: _Attempt | None = None
         self._margin = margin(self._board)
         self._words = {word: preorder(problem, word) for word in WORDS}
         self._begun: dict[tuple[int, str], _Attempt] = {}
@@ -159,14 +163,19 @@ class CanonicalSearch(Rounds[_Attempt]):
         self._begun = {k: a for k, a in self._begun.items() if self._low <= k[0] <= self._high}
         attempt = self._begun.get(key)
         if attempt is None:
-            attempt = _Attempt(limit, self._words[word], start(self._board), 0)
-            if (
-                sum(a.bytes for a in (*self._begun.values(), attempt))
-                <= active().canonical_kept_bytes
-            ):
-                self._begun[key] = attempt
+            kept = sum(a.bytes for a in self._begun.values()) + byte_count(self._first)
+            if kept > active().canonical_kept_bytes:
+                return self._pass(limit, self._words[word], nodes)
+            attempt = _Attempt(limit, self._words[word], begin_again(self._first, None), 0)
+            self._begun[key] = attempt
         attempt.nodes = nodes
         return attempt
 
     def _perturbed(self, limit: int, word: str, nodes: int) -> _Attempt:
-        return _Attempt(limit, self._ties.perturbed(word), start(self._board), nodes)
+        return self._pass(limit, self._ties.perturbed(word), nodes)
+
+    def _pass(self, limit: int, ranked: Ints, nodes: int) -> _Attempt:
+        """An attempt that is not kept, in the arrays of the last such attempt, which has ended."""
+        spare = None if self._passing is None else self._passing.search
+        self._passing = _Attempt(limit, ranked, begin_again(self._first, spare), nodes)
+        return self._passing

@@ -18,6 +18,8 @@ from cpplan.model.problem import Ints, Problem
 LEVELS, TRAIL, NODES = 0, 1, 2
 # Changes a buffer that the trail has room for at first; it grows when it is full.
 _CHANGES_A_BUFFER = 50
+# Columns of ``Search`` that are written before they are read.
+_WRITTEN = "trail", "old_reason"
 
 
 class Board(NamedTuple):
@@ -149,6 +151,26 @@ def start(board: Board) -> Search:
         weight=np.zeros(sections, np.int64),
         counter=np.zeros(3, np.int64),
     )
+
+
+def begin_again(first: Search, spare: Search | None) -> Search:
+    """A copy of the state without placed buffers.
+
+    It takes the arrays of a state that is not needed any more, if given: they have grown to the
+    room that a search needs, and new memory costs more time than the first nodes.
+    """
+    columns = {name: column for name, column in first._asdict().items() if name not in _WRITTEN}
+    if spare is None:
+        room = {name: np.zeros_like(getattr(first, name)) for name in _WRITTEN}
+        return first._replace(**room, **{name: column.copy() for name, column in columns.items()})
+    for name, column in columns.items():
+        getattr(spare, name)[...] = column
+    return spare
+
+
+def byte_count(search: Search) -> int:
+    """Bytes of all columns."""
+    return sum(column.nbytes for column in search)
 
 
 def margin(board: Board) -> int:

@@ -64,3 +64,34 @@ def test_more_room_is_made_in_mid_search(monkeypatch):
     monkeypatch.setattr(canonical_state, "_CHANGES_A_BUFFER", 1)
     outcome = solve(CanonicalSearch, problem)
     assert (outcome.offsets == expected.offsets).all()
+
+
+def test_trees_that_are_not_kept_share_one_room(monkeypatch, tune):
+    """Room made for one tree serves the next: the number of changes only doubles, and is kept."""
+    from cpplan.packing.search import canonical_search, canonical_state
+
+    tune(PackingTuning, canonical_kept_bytes=0, canonical_first_nodes=50)
+    monkeypatch.setattr(canonical_state, "_CHANGES_A_BUFFER", 1)
+    made = []
+    more = canonical_state.with_more_room
+    monkeypatch.setattr(
+        canonical_search, "with_more_room", lambda search: made.append(search) or more(search)
+    )
+    problem = reduce_problem(perfect_packing(5, 60)).part_problem(0)[0]
+    search = CanonicalSearch(problem, seed=0)
+    search.run(first_packing(problem), nodes=20_000, target=0, limit=None, deadline=Deadline(600))
+    assert made
+    assert len(search._passing.search.trail) == len(search._first.trail) << len(made)
+
+
+def test_a_tree_in_used_room_is_the_same(monkeypatch, tune):
+    from cpplan.packing.search import canonical_search
+
+    tune(PackingTuning, canonical_first_nodes=50)
+    problem = reduce_problem(perfect_packing(5, 60)).part_problem(0)[0]
+    reusing = solve(CanonicalSearch, problem, nodes=20_000)
+    begin = canonical_search.begin_again
+    monkeypatch.setattr(canonical_search, "begin_again", lambda first, spare: begin(first, None))
+    afresh = solve(CanonicalSearch, problem, nodes=20_000)
+    assert (reusing.peak, reusing.bound) == (afresh.peak, afresh.bound)
+    assert (reusing.offsets == afresh.offsets).all()
