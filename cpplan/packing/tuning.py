@@ -144,7 +144,10 @@ class PackingTuning:
     ejection_relocations
         Other buffers moved after each one placed.
     insertion_epoch
-        Insertion: moves after which weights are halved and a limit that was not met is raised.
+        Insertion: moves after which weights are halved.
+    insertion_patience
+        Insertion: moves a buffer without a lower peak after which the search returns to its best
+        packing, and raises its limit.
     tightness
         Insertion: power of e by which a buffer at the fullest step weighs more than one that meets
         only empty steps; in between, in proportion to the live bytes.
@@ -249,7 +252,8 @@ class PackingTuning:
     ejection_shorter: float = 0.5
     ejection_patience: int = 3
     ejection_relocations: int = 1
-    insertion_epoch: int = 50_000
+    insertion_epoch: int = 1_000_000
+    insertion_patience: int = 50
     tightness: float = 30.0
     insertion_learning: float = 0.1
     insertion_tenure: int = 2

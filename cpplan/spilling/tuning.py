@@ -63,6 +63,8 @@ class SpillingTuning:
     repacking_turns, repacking_calls, calls_waited
         Most changes tried of the first packing; most calls of the insertion loop for a change, and
         most calls without fewer bytes waiting.
+    repacking_epoch
+        Moves of the insertion loop after which the weights learned are halved.
     most_dropped, repacking_noise
         Most gaps dropped so that one more is kept; random part of their cost.
     order_share
@@ -127,6 +129,7 @@ class SpillingTuning:
     repacking_turns: int = 10_000
     repacking_calls: int = 200
     calls_waited: int = 6
+    repacking_epoch: int = 50_000
     most_dropped: int = 12
     repacking_noise: float = 0.3
     order_share: float = 0.2

@@ -12,9 +12,12 @@ The orientation has no cycles: neighbours that stay below end at or below the of
 above it, so that the order by lowest end is always consistent.
 
 Each ejection makes a buffer heavier, and weights decay in time. A buffer just placed is held for a
-few moves. Ejection with learned weights is known from vehicle routing (Nagata & Bräysy, *A powerful
-route minimization heuristic*, 2009), insertion between heads and tails from job shops
-(Mastrolilli & Gambardella, *Effective neighbourhood functions for the flexible job shop*, 2000).
+few moves. If the peak does not fall for some moves, the search returns to its best packing, with a
+limit nearer to its peak; it keeps the weights, so that it goes another way from there.
+
+Ejection with learned weights is known from vehicle routing (Nagata & Bräysy, *A powerful route
+minimization heuristic*, 2009), insertion between heads and tails from job shops (Mastrolilli &
+Gambardella, *Effective neighbourhood functions for the flexible job shop*, 2000).
 """
 
 from __future__ import annotations
@@ -86,6 +89,8 @@ class InsertionSearch(LocalSearch):
         # No packing has a lower peak than this.
         self._lowest_peak = int((np.maximum(self._arrays.pinned, 0) + problem.size).max(initial=0))
         self._packing: PartialPacking | None = None
+        # Moves made when the best packing was last taken up.
+        self._left_best = 0
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         """Make ``moves`` moves, or until the peak is at most ``target`` or the known bound.
@@ -100,20 +105,25 @@ class InsertionSearch(LocalSearch):
         work = self._arrays.seconds_a_move
         a_call = max(1, int(_CALL / max(work, 1e-9)))
         packing, epoch = self._packing, self._tuning.insertion_epoch
+        patience = self._tuning.insertion_patience * len(self.problem)
         assert packing is not None
         end = packing.moves + moves
         while not self._reached(target) and packing.moves < end:
             until_epoch = epoch - packing.moves % epoch
-            turn = min(end - packing.moves, until_epoch, a_call)
+            until_return = self._left_best + patience - packing.moves
+            turn = min(end - packing.moves, until_epoch, until_return, a_call)
             deadline.check(work * turn)
             assert self._peak is not None
             if packing.insert(turn):
                 self._offsets = packing.lowest_end - self.problem.size
                 self._peak = int(packing.lowest_end.max(initial=0))
                 packing.lower(self._next_limit(target))
-            elif turn == until_epoch:
+                self._left_best = packing.moves
+                continue
+            if turn == until_epoch:
                 packing.forget()
-                packing.limit = (packing.limit + self._peak - self._grain + 1) // 2
+            if turn == until_return:
+                self._return()
         return self.best(state)
 
     def _adopt(self, state: Outcome, target: int) -> None:
@@ -124,6 +134,16 @@ class InsertionSearch(LocalSearch):
             self._packing = PartialPacking(self._arrays, state.offsets, limit, self._seed)
         else:
             self._packing.adopt(state.offsets, limit)
+        self._left_best = self._packing.moves
+
+    def _return(self) -> None:
+        """Continue from the best packing, below a limit nearer to its peak; weights stay."""
+        assert self._packing is not None
+        assert self._offsets is not None
+        assert self._peak is not None
+        limit = (self._packing.limit + self._peak - self._grain + 1) // 2
+        self._packing.adopt(self._offsets, limit)
+        self._left_best = self._packing.moves
 
     def _next_limit(self, target: int) -> int:
         """Limit below the peak by a fraction of the way to the target, at least one grain.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cpplan.model.problem import Ints
 from cpplan.packing.tuning import active as packing_tuning
 from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.tuning import active as spilling_tuning
 
 Floats = NDArray[np.float64]
 # Deterministic seconds of a move: per retention, and per section of one.
@@ -129,7 +130,7 @@ class PartialPacking:
         )  # fmt: skip
         self._moves = int(self._cursor[kernel.MOVES])
         self._since_decay += moves
-        if self._since_decay >= tuning.insertion_epoch:
+        if self._since_decay >= spilling_tuning().repacking_epoch:
             self._penalty += 0.5 * (1 - self._penalty)
             self._since_decay = 0
         return bool(found)

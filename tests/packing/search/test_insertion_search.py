@@ -14,6 +14,7 @@ from cpplan.packing.bounds import lower_bound
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.insertion_search import InsertionSearch, applies_to
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
@@ -134,6 +135,26 @@ def test_search_continues_from_a_better_packing() -> None:
     search.run(start_of(problem), moves=1, target=400, deadline=Deadline(60))
     better = searched(problem, 20_000, seed=1)
     assert search.run(better, moves=0, target=400, deadline=Deadline(60)).peak == better.peak
+
+
+def test_search_returns_to_its_best_packing() -> None:
+    """Nothing lies below 400: after the moves of patience, all lie as in the best packing again."""
+    problem = cut_box(30, seed=0)
+    best = searched(problem, 20_000)._replace(bound=0)
+    assert best.peak == 400
+    search = InsertionSearch(problem, 0)
+    patience = active().insertion_patience * len(problem)
+
+    def strayed() -> int:
+        packing = search._packing
+        assert packing is not None
+        moved = packing.lowest_end - problem.size != best.offsets
+        return int((moved & packing._placed).sum())
+
+    search.run(best, moves=patience - 1, target=0, deadline=Deadline(60))
+    assert strayed() > 0
+    search.run(best, moves=1, target=0, deadline=Deadline(60))
+    assert strayed() == 0
 
 
 def test_expired_deadline_keeps_the_best_packing() -> None:
