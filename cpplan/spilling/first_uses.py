@@ -10,6 +10,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
 from cpplan.spilling.search.orders import climb_orders, flatten
+from cpplan.spilling.search.repacking import Repacking
 
 
 def use_orders() -> None:
@@ -30,3 +31,22 @@ def use_addresses() -> None:
     problem = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
     search = AddressSearch(problem, [1] * len(problem.names), 24, 0)
     search.run([(problem.all_kept(), None)], Deadline(0.1, deterministic=True), 0)
+
+
+def use_repacking() -> None:
+    """Pack three tensors where two fit, and keep one more gap."""
+    spans = (0, 4), (1, 5), (2, 6)
+    tensors = tuple(Tensor(f"t{k}", 8) for k in range(len(spans)))
+    ops = tuple(
+        Op(
+            f"op{step}",
+            inputs=tuple(f"t{k}" for k, (_, last) in enumerate(spans) if last == step),
+            outputs=tuple(f"t{k}" for k, (first, _) in enumerate(spans) if first == step),
+        )
+        for step in range(7)
+    )
+    problem = spill_problem(
+        to_anf(Graph("g", tensors, ops)), Residency(), (Pool("fast", 16), Pool("slow"))
+    )
+    search = Repacking(problem, [1] * len(problem.names), 16, 0)
+    search.run(problem.all_kept(), None, Deadline(0.1, deterministic=True), 0)

@@ -14,4 +14,9 @@ ADDRESSES = LoopGroup(
     ("cpplan.spilling.search.address_kernel", "cpplan.spilling.search.address_change_kernel"),
     "cpplan.spilling.first_uses:use_addresses",
 )
-LOOPS = (ORDERS, ADDRESSES)
+REPACKING = LoopGroup(
+    "evictions by insertion",
+    ("cpplan.spilling.search.gap_kernel", "cpplan.spilling.search.window_kernel"),
+    "cpplan.spilling.first_uses:use_repacking",
+)
+LOOPS = (ORDERS, ADDRESSES, REPACKING)

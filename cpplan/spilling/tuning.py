@@ -53,18 +53,28 @@ class SpillingTuning:
     repacked_gaps, insertion_first
         Most gaps for which that is done; fewest for which it comes before all other packing.
     settling_share
-        Share of its time in which a first packing must be found.
-    insertions_a_retention, first_patience, patience
-        Moves per retention without fewer bytes waiting after which a gap is dropped; and most time
-        for these moves, as a share of the time for the first packing: before the first gap is
-        dropped, and before each later one.
-    room_beside
-        Worth of room beside a waiting retention, as a part of its own room.
-    repacking_turns, repacking_calls, calls_waited
-        Most changes tried of the first packing; most calls of the insertion loop for a change, and
-        most calls without fewer bytes waiting.
-    repacking_epoch
-        Moves of the insertion loop after which the weights learned are halved.
+        Share of its time for packing choices of gaps that leave a margin of the pool empty.
+    smaller_margins, wider_margins
+        These margins, as parts of the pool: tried one after another until one cannot be packed; and
+        if not even the first one can, until one can.
+    choice_turns, choice_share
+        Most changes of such a choice, and most time for them, as a share of the time left.
+    choice_heats, choice_noise
+        Temperatures of these changes, as parts of the median cost of a reload: at first and at
+        last; random part of the cost of a gap to drop.
+    choice_price
+        Price of the room of a gap in such a choice, as a part of the mean cost saved by a byte and
+        step of the gaps dropped: emptier choices are packed more easily.
+    insertions_a_retention
+        Most moves per retention for packing such a choice.
+    repacking_turns
+        Most changes tried of the best packing.
+    window_widths, window_fits
+        Steps of a window; chance that the narrowest one that holds the retention is taken instead
+        of a wider one.
+    window_moves, window_patience
+        Moves between two looks at the retentions that still wait, and moves without fewer bytes
+        waiting after which a change is given up.
     most_dropped, repacking_noise
         Most gaps dropped so that one more is kept; random part of their cost.
     order_share
@@ -121,15 +131,20 @@ class SpillingTuning:
     repacking_share: float = 0.8
     repacked_gaps: int = 50_000
     insertion_first: int = 2_000
-    settling_share: float = 0.6
-    insertions_a_retention: int = 80
-    first_patience: float = 0.33
-    patience: float = 0.1
-    room_beside: float = 0.5
-    repacking_turns: int = 10_000
-    repacking_calls: int = 200
-    calls_waited: int = 6
-    repacking_epoch: int = 50_000
+    settling_share: float = 0.5
+    smaller_margins: tuple[float, ...] = (0.05, 0.03, 0.02, 0.014, 0.01, 0.007, 0.005, 0.0035)
+    wider_margins: tuple[float, ...] = (0.1, 0.2, 0.35, 0.5)
+    choice_turns: int = 4_000
+    choice_share: float = 0.1
+    choice_heats: tuple[float, float] = (0.5, 0.01)
+    choice_noise: float = 0.5
+    choice_price: float = 0.25
+    insertions_a_retention: int = 120
+    repacking_turns: int = 1_000_000
+    window_widths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024, 2048)
+    window_fits: float = 0.5
+    window_moves: int = 50
+    window_patience: int = 300
     most_dropped: int = 12
     repacking_noise: float = 0.3
     order_share: float = 0.2

@@ -12,13 +12,14 @@ from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
-from cpplan.runtime.budget import make_budget
+from cpplan.runtime.budget import Tuning, make_budget, using
 from cpplan.runtime.deadline import Deadline
+from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
 from cpplan.spilling.problem import alignments, spill_problem
-from cpplan.spilling.search.partial_packing import PartialPacking
 from cpplan.spilling.search.repacking import Repacking, applies_to
+from cpplan.spilling.tuning import SpillingTuning
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -33,7 +34,7 @@ def test_places_are_a_packing_of_the_gaps_kept(direct: bool) -> None:
             continue
         align = alignments(program, Residency(), pools[0], problem.names)
         search = Repacking(problem, align, pools[0].capacity or 0, seed)
-        placed = search.run(problem.all_kept(), Deadline(0.02, deterministic=True), 0)
+        placed = search.run(problem.all_kept(), None, Deadline(0.02, deterministic=True), 0)
         if placed is None:
             continue
         assert placed.paid == problem.paid(placed.kept).sum(), seed
@@ -47,9 +48,10 @@ def test_places_are_a_packing_of_the_gaps_kept(direct: bool) -> None:
     assert checked >= 3
 
 
-def steps_of(*ranges: tuple[int, int], size: int, steps: int) -> Graph:
-    """A graph of tensors of one size, each written at one step and read at another."""
-    tensors = [Tensor(f"t{k}", size) for k in range(len(ranges))]
+def steps_of(*ranges: tuple[int, int], size: int | list[int], steps: int) -> Graph:
+    """A graph of tensors, each written at one step and read at another."""
+    sizes = size if isinstance(size, list) else [size] * len(ranges)
+    tensors = [Tensor(f"t{k}", sizes[k]) for k in range(len(ranges))]
     ops = [
         Op(
             f"op{step}",
@@ -66,7 +68,7 @@ def test_the_gap_that_does_not_fit_is_dropped() -> None:
     program = to_anf(steps_of((0, 4), (1, 5), (2, 6), size=8, steps=7))
     problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
     search = Repacking(problem, [1, 1, 1], 16, 0)
-    placed = search.run(problem.all_kept(), Deadline(1, deterministic=True), 16)
+    placed = search.run(problem.all_kept(), None, Deadline(1, deterministic=True), 16)
     assert placed is not None
     assert (placed.paid, int((~placed.kept).sum())) == (16, 1)
 
@@ -76,18 +78,48 @@ def test_a_dropped_gap_is_kept_again_where_it_fits() -> None:
     problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
     search = Repacking(problem, [1, 1], 16, 0)
     nothing = np.zeros(len(problem.gap_storage), bool)
-    placed = search.run(nothing, Deadline(1, deterministic=True), 0)
+    placed = search.run(nothing, None, Deadline(1, deterministic=True), 0)
     assert placed is not None
     assert placed.paid == 0
 
 
-def test_places_are_kept_where_gaps_are_dropped() -> None:
-    program = to_anf(steps_of((0, 4), (1, 5), size=8, steps=6))
-    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
-    packing = PartialPacking(problem, [1, 1], 16, 0)
-    assert packing.move(10)
-    places, kept = packing.places(), problem.all_kept()
-    kept[0] = False
-    packing.begin(kept, places)
-    assert not len(packing.waiting)
-    assert (packing.places() == places).all()
+def test_windows_leave_the_packing_around_them_valid() -> None:
+    """Retentions that cross a window's ends stay in place, and the cost is kept step by step."""
+    rng = random.Random(7)
+    spans = [(first, first + rng.choice((1, 3, 9, 25))) for first in range(40)]
+    sizes = [rng.choice((8, 16, 24, 40)) for _ in spans]
+    program = to_anf(steps_of(*spans, size=sizes, steps=66))
+    pools = Pool("fast", 160), Pool("slow")
+    problem = spill_problem(program, Residency(), pools)
+    narrow = SpillingTuning(window_widths=(4, 8, 16, 32), smaller_margins=(0.3,))
+    with using(Tuning({SpillingTuning: narrow})):
+        search = Repacking(problem, [1] * len(sizes), 160, 0)
+        first = search.run(problem.all_kept(), None, Deadline(0.003, deterministic=True), 0)
+        placed = search.run(problem.all_kept(), first, Deadline(0.5, deterministic=True), 0)
+    assert first is not None
+    assert placed is not None
+    assert placed.paid == problem.paid(placed.kept).sum() < first.paid
+    layout = lay_out(
+        program, Residency(), problem, placed.kept, pools, make_budget(1), share=False,
+        places=placed.places,
+    )  # fmt: skip
+    assert layout.fits
+
+
+def test_choices_leave_the_margin_empty_and_cost_no_more_than_rules() -> None:
+    rng = random.Random(3)
+    spans = [(first, first + rng.choice((1, 3, 9, 25))) for first in range(60)]
+    sizes = [rng.choice((8, 16, 24, 40)) for _ in spans]
+    program = to_anf(steps_of(*spans, size=sizes, steps=86))
+    problem = spill_problem(program, Residency(), (Pool("fast", 160), Pool("slow")))
+    search = Repacking(problem, [1] * len(sizes), 160, 0)
+    deadline = Deadline(10, deterministic=True)
+    kept = search.choose(problem.all_kept(), 0.0, deadline)
+    emptier = search.choose(problem.all_kept(), 0.2, deadline)
+    assert kept is not None
+    assert emptier is not None
+    assert problem.load(kept).max() <= 160
+    assert (problem.load(emptier) <= np.maximum(128, problem.least_load())).all()
+    rules = [heuristics.get(name)(problem, deadline) for name in heuristics.names()]
+    best = min(int(problem.paid(rule).sum()) for rule in rules if rule is not None)
+    assert problem.paid(kept).sum() < best <= problem.paid(emptier).sum()

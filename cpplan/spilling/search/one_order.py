@@ -36,8 +36,8 @@ from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
 from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
 from cpplan.spilling.search.hiding import hide_copies
+from cpplan.spilling.search.repacking import CHANGED, Repacking, applies_to
 from cpplan.spilling.search.repacking import NAME as REPACKED
-from cpplan.spilling.search.repacking import Repacking, applies_to
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import NOTHING
 
@@ -129,6 +129,9 @@ class SpillSearch:
         self._bound_by(quick, budget.deadline)
         rules = sorted(self._by_rules(problem, budget), key=lambda choice: choice.paid)
         best = rules[0]
+        repacking = self._repacking(budget)
+        if repacking is not None:
+            best = self._by_changes(best, repacking, budget)
         self._place_by_address(rules, budget)
         self._place_first(rules, budget.share(tuning.rules_placed_share))
         if self.choice is not None and budget.deadline.expired():
@@ -145,8 +148,12 @@ class SpillSearch:
             prices = quick
         if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
-        if not self._place(best, budget.share(tuning.first_share), quick=True):
+        placed = self._place(best, budget.share(tuning.first_share), quick=True)
+        if not placed and (repacking is None or self.choice is None):
             self._with_margin(prices, budget.share(tuning.margin_share))
+        many = len(problem.gap_lower) >= tuning.insertion_first
+        if many and not placed:
+            self._by_insertion(best, repacking, budget)
         if best.paid > self.bound.value and few and not budget.deadline.expired():
             share = budget.share(tuning.search_share)
             kept = search_gaps(problem, best.kept, share, proved=self._proved)
@@ -154,13 +161,10 @@ class SpillSearch:
                 best = make_choice(self.problem, kept, SEARCHED)
         if not self._better(best):
             return
-        many = len(problem.gap_lower) >= tuning.insertion_first
-        if many:
-            self._by_insertion(best, budget)
         if not self._place(best, budget.share(tuning.packing_share)):
             if not many:
-                self._by_insertion(best, budget)
-            if few and prices:
+                self._by_insertion(best, repacking, budget)
+            if few and prices and repacking is None:
                 self._leave_room(prices, budget)
             self._by_address((best, *rules), budget)
 
@@ -172,16 +176,34 @@ class SpillSearch:
         share = budget.share(active().rules_share).deadline
         self._take_placed(search.place_first(starts, share), budget)
 
-    def _by_insertion(self, choice: Choice, budget: Budget) -> None:
-        """Place the retentions of a choice by insertion, and drop gaps that are in the way."""
+    def _repacking(self, budget: Budget) -> Repacking | None:
+        """The search for packings by insertion, if it applies."""
         if not applies_to(self.problem):
-            return
+            return None
         fast = self.pools[0]
         assert fast.capacity is not None
         align = alignments(self.program, self.residency, fast, self.problem.names)
-        search = Repacking(self.problem, align, fast.capacity, budget.seed)
+        return Repacking(self.problem, align, fast.capacity, budget.seed)
+
+    def _by_changes(self, best: Choice, repacking: Repacking, budget: Budget) -> Choice:
+        """A cheaper choice of gaps, without offsets; the given one if none is found."""
+        kept = repacking.choose(best.kept, 0.0, budget.deadline)
+        if kept is None:
+            return best
+        return min(best, make_choice(self.problem, kept, CHANGED), key=lambda choice: choice.paid)
+
+    def _by_insertion(self, choice: Choice, repacking: Repacking | None, budget: Budget) -> None:
+        """Place the retentions of a choice by insertion, and change gaps that are in the way."""
+        if repacking is None:
+            return
+        known = None
+        if self.choice is not None and self.layout is not None:
+            kept = self.choice.kept
+            places = places_of(self.layout, self.problem, kept, self.program.graph)
+            known = Placed(kept, self.choice.paid, places)
         share = budget.share(active().repacking_share).deadline
-        self._take_placed(search.run(choice.kept, share, self.bound.value), budget, REPACKED)
+        placed = repacking.run(choice.kept, known, share, self.bound.value)
+        self._take_placed(placed, budget, REPACKED)
 
     def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Change gaps and offsets together, from the best packing and the cheapest choices."""

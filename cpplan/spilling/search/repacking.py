@@ -1,10 +1,10 @@
 """Gaps and offsets chosen together, by packing retentions again and again below the capacity.
 
-All retentions of a good choice of gaps are placed by insertion. If some wait for long, the gap is
-dropped that makes the most room beside them for its cost; then insertion goes on. Once all are
-placed, the packing is improved: one more gap is kept, cheaper ones are dropped where its bytes do
-not fit, others are kept where these make room, and insertion must place the retentions that this
-changes.
+First, gaps are chosen without offsets so that a small part of the fast pool stays empty, and all
+retentions are placed by insertion. The smaller this margin, the cheaper is the choice, and the
+harder is its packing. Then the best packing is improved: one more gap is kept, cheaper ones are
+dropped where its bytes do not fit, others are kept where these make room, and insertion must place
+the retentions that this changes, in a window of steps around the gap.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
-from cpplan.packing.loops import INSERTION
 from cpplan.packing.tuning import active as packing_tuning
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
+from cpplan.spilling.loops import REPACKING
 from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.search.address_arrays import flatten_problem
 from cpplan.spilling.search.addresses import Placed
-from cpplan.spilling.search.partial_packing import PartialPacking
+from cpplan.spilling.search.gap_arrays import GapState, Rows, make_rows, make_state, with_sections
 from cpplan.spilling.tuning import active
 
 NAME = "evictions by insertion"
-# Deterministic seconds of one call of the kernel.
-_CALL = 4e-3
-# Deterministic seconds to choose other gaps and to begin with them: always, and per access.
-_BEGIN, _BEGIN_AN_ACCESS = 5e-4, 2e-6
-# Calls between two looks at the cost if all that waits were dropped.
-_LOOK = 3
-
-Floats = NDArray[np.float64]
-# Gaps kept, offsets of accesses, and learned weights.
-_State = tuple[Flags, Ints, Floats]
+CHANGED = "changes of gaps"
+# Deterministic seconds of a change of gaps: always, and per gap.
+_CHANGE, _CHANGE_A_GAP = 1e-5, 1.5e-8
+# Deterministic seconds of a change of a window, besides: always, per pair of rows, and per gap.
+_WINDOW, _WINDOW_A_PAIR, _WINDOW_A_GAP = 1e-4, 2e-9, 1e-8
+# Deterministic seconds of a move: per row, and per section of one.
+_MOVE_A_ROW, _MOVE_A_CELL = 2e-8, 2.5e-10
+# Deterministic seconds between two looks at the time left.
+_CALL = 1e-2
+# Coolings of a choice take this number of calls.
+_COOLINGS = 20
 
 
 def applies_to(problem: SpillProblem) -> bool:
     """True if no op may write over an input, no bytes are immovable, and gaps are not too many."""
     few = len(problem.gap_storage) <= active().repacked_gaps
-    few &= len(problem.names) <= packing_tuning().insertion_buffers
     return few and not len(problem.credit_step) and not problem.base.any()
 
 
@@ -49,215 +49,163 @@ class Repacking:
 
     Parameters
     ----------
-    problem, align, capacity, seed
-        As in :class:`~cpplan.spilling.search.partial_packing.PartialPacking`.
+    problem
+        The problem.
+    align
+        Alignment of each storage in the fast pool, bytes.
+    capacity
+        Capacity of the fast pool, without padding.
+    seed
+        Seed of the random changes and moves.
     """
 
     def __init__(self, problem: SpillProblem, align: Sequence[int], capacity: int, seed: int):
         self.problem = problem
-        self.packing = PartialPacking(problem, align, capacity, seed)
+        self.flat = flatten_problem(problem, align, capacity)
         self.rng = np.random.default_rng(seed)
-        of, after = problem.gap_storage, problem.gap_after
-        near = problem.access_near[after]
-        reload = problem.reload_cost[of]
-        reload = np.where(near, reload, np.minimum(reload, problem.access_cost[after]))
-        self._reload: Ints = np.where(after >= 0, reload, 0)
-        # Inputs kept to the end are kept or dropped as a whole, which these changes do not do.
-        self._free: Flags = (problem.gap_fixed < 0) & ~problem.stay[of]
-        self._begin_work = _BEGIN + _BEGIN_AN_ACCESS * len(problem.access_step)
-        self._length: Ints = problem.gap_upper - problem.gap_lower
+        # Any odd multiplier spreads seeds; the state must not be zero.
+        word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
+        self._random = np.array([word or 1], np.uint64)
+        self._reload = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0
+        self._left = np.maximum(0, problem.capacity - problem.least_load())
+        self._nowhere: Ints = np.full(len(problem.access_step), -1, np.int64)
 
-    def run(self, kept: Flags, deadline: Deadline, target: int) -> Placed | None:
-        """Best packing found from these gaps until the deadline; ``None`` if there is none."""
-        if not prepare(INSERTION, deadline):
+    def choose(self, kept: Flags, margin: float, deadline: Deadline) -> Flags | None:
+        """Cheap choice of gaps that leaves a part of the pool empty; ``None`` if none is found."""
+        if not prepare(REPACKING, deadline):
             return None
-        if not self._settle(kept, deadline.share(active().settling_share)):
+        from cpplan.spilling.search.gap_kernel import change_choice, make_fit
+
+        problem, tuning = self.problem, active()
+        gaps = len(kept)
+        empty = np.minimum(self._left, int(self.flat.capacity * margin))
+        price = self._price(kept) if margin > 0.0 else 0.0
+        state = make_state(problem, kept, self._nowhere, empty, price)
+        dropped = int(make_fit(self.flat, state, self.rng))
+        deadline.spend(_CHANGE_A_GAP / 10 * (gaps + problem.steps) * (1 + abs(dropped)))
+        if dropped < 0:
             return None
-        return self._improve(self._placed(), deadline, target)
+        work = _CHANGE + _CHANGE_A_GAP * gaps
+        share = tuning.choice_share * deadline.remaining()
+        turns = int(min(tuning.choice_turns, share / work)) // _COOLINGS
+        best, found = state.cost.copy(), ~state.drop
+        hottest, coolest = tuning.choice_heats
+        for number in range(_COOLINGS if turns else 0):
+            heat = hottest * (coolest / hottest) ** (number / _COOLINGS) * self._reload
+            change_choice(
+                self.flat, state, turns, tuning.most_dropped, tuning.choice_noise, heat, self.rng,
+                best, found,
+            )  # fmt: skip
+            deadline.spend(work * turns)
+            if deadline.expired():
+                break
+        return found
 
-    def _placed(self) -> Placed:
-        packing = self.packing
-        return Placed(packing.kept.copy(), self._paid(packing.kept), packing.places())
+    def _price(self, kept: Flags) -> float:
+        """Price of a byte and step, so that of choices that cost the same the emptier is better."""
+        problem, dropped = self.problem, ~kept
+        room = problem.size[problem.gap_storage] * (problem.gap_upper - problem.gap_lower)
+        saved = int(problem.paid(kept).sum()) / max(1, int(room[dropped].sum()))
+        return active().choice_price * saved
 
-    def _paid(self, kept: Flags) -> int:
-        return int(self.problem.paid(kept).sum())
+    def run(
+        self, kept: Flags, known: Placed | None, deadline: Deadline, target: int
+    ) -> Placed | None:
+        """Best packing found from these gaps, or from a known one; ``None`` if there is none."""
+        if not prepare(REPACKING, deadline):
+            return known
+        best = self._settle(kept, known, deadline.share(active().settling_share))
+        return best if best is None else self._improve(best, deadline, target)
 
-    def _begin(self, deadline: Deadline, kept: Flags, places: Ints, weights: Floats | None) -> None:
-        deadline.spend(self._begin_work)
-        self.packing.begin(kept, places, weights)
-
-    def _move(self, deadline: Deadline) -> bool:
-        """Make the moves of one call."""
-        work = self.packing.move_work
-        moves = max(1, int(_CALL / max(work, 1e-12)))
-        deadline.spend(work * moves)
-        return self.packing.move(moves)
-
-    def _settle(self, kept: Flags, deadline: Deadline) -> bool:
-        """Place all retentions, and drop gaps until they fit; return true if they do."""
-        packing, tuning = self.packing, active()
-        nowhere = np.full(len(self.problem.access_step), -1, np.int64)
-        self._begin(deadline, kept, nowhere, None)
-        alone = tuning.insertions_a_retention * len(packing.size) * packing.move_work
-        whole = deadline.remaining()
-        patience = min(alone, tuning.first_patience * whole)
-        best, waited, state = -1, 0.0, None
-        while not deadline.expired():
-            if self._move(deadline):
-                return True
-            left = int(packing.size[packing.waiting].sum())
-            waited += _CALL
-            if state is None or left < best:
-                best, waited, state = left, 0.0, self._state()
-            if waited > patience:
-                if not self._drop_one(state, deadline):
+    def _settle(self, kept: Flags, known: Placed | None, deadline: Deadline) -> Placed | None:
+        """Packings of choices with ever smaller margins, until one does not fit whole."""
+        tuning, best = active(), known
+        for wide in (False, True):
+            for margin in tuning.wider_margins if wide else tuning.smaller_margins:
+                choice = None if deadline.expired() else self.choose(kept, margin, deadline)
+                if choice is None:
                     break
-                patience, waited, state = min(alone, tuning.patience * whole), 0.0, None
-        return self._drop_waiting(state)
+                paid = int(self.problem.paid(choice).sum())
+                if best is not None and paid >= best.paid:
+                    continue
+                found = self._pack(choice, best, deadline)
+                best = best if found is None else found
+                if (found is None or found.paid > paid) != wide:
+                    break
+            if best is not None:
+                break
+        return best
 
-    def _state(self) -> _State:
-        packing = self.packing
-        return packing.kept, packing.places(), packing.penalty()
+    def _rows(self, kept: Flags) -> Rows:
+        """Room for the retentions of a choice and of others that have some more."""
+        problem = self.problem
+        inner = kept & (problem.gap_before >= 0) & (problem.gap_after >= 0)
+        count = int(problem.near(kept).sum()) - int(inner.sum())
+        return make_rows(min(count + count // 4 + 100, packing_tuning().insertion_buffers))
 
-    def _drop_waiting(self, state: _State | None) -> bool:
-        """Drop all gaps of what waits in a state; return true if the rest is a packing."""
-        packing = self.packing
-        if state is not None:
-            packing.begin(*state)
-        packing.begin(self._without_waiting(), packing.places())
-        return not len(packing.waiting)
+    def _pack(self, kept: Flags, best: Placed | None, deadline: Deadline) -> Placed | None:
+        """Packing of a choice of gaps, without those of retentions that find no place.
 
-    def _without_waiting(self) -> Flags:
-        kept: Flags = self.packing.kept.copy()
-        for retention in self.packing.waiting.tolist():
-            kept[self.packing.gaps_of(retention)] = False
-        kept |= ~self._free & self.packing.kept
-        return kept
+        Returns ``None`` if it does not cost less than the best one.
+        """
+        from cpplan.spilling.search import window_kernel as kernel
 
-    def _drop_one(self, state: _State, deadline: Deadline) -> bool:
-        """Drop the gap that makes the most room for the retentions that wait, for its cost."""
-        problem, packing = self.problem, self.packing
-        self._begin(deadline, *state)
-        gaps = np.flatnonzero(packing.kept & self._free)
-        if not len(gaps):
-            return False
-        size = problem.size[problem.gap_storage[gaps]]
-        made: Floats = np.zeros(len(gaps))
-        for retention in packing.waiting.tolist():
-            lower = np.maximum(packing.lower[retention], problem.gap_lower[gaps])
-            upper = np.minimum(packing.upper[retention], problem.gap_upper[gaps])
-            beside = active().room_beside * np.minimum(packing.size[retention], size)
-            own = np.isin(gaps, packing.gaps_of(retention))
-            room = np.where(own, packing.size[retention], beside)
-            made = made + np.maximum(upper - lower, 0) * room
-        cost = self._losses(packing.kept, gaps) / np.maximum(made, 1e-9)
-        kept = packing.kept.copy()
-        kept[gaps[np.argmin(cost)]] = False
-        self._begin(deadline, kept, *state[1:])
-        return True
-
-    def _losses(self, kept: Flags, gaps: Ints) -> Floats:
-        """Cost of dropping each of these gaps alone."""
-        problem, storage = self.problem, self.problem.gap_storage[gaps]
-        dropped = np.zeros(len(problem.names), bool)
-        dropped[problem.gap_storage[~kept]] = True
-        clean = dropped[storage] | (problem.gap_before[gaps] < 0)
-        loss = self._reload[gaps] + np.where(clean, 0, problem.spill_cost[storage])
-        return loss.astype(np.float64)
+        problem, flat, steps = self.problem, self.flat, self.problem.steps
+        state = make_state(problem, kept, self._nowhere, np.zeros(steps, np.int64))
+        rows = with_sections(self._rows(kept), steps)
+        count, cells = map(int, kernel.gather(flat, state, rows, 0, steps))
+        deadline.spend(_WINDOW_A_PAIR * count * count)
+        if count < 0:
+            return None
+        a_move = _MOVE_A_ROW * count + _MOVE_A_CELL * cells
+        moves = max(1, int(_CALL / max(a_move, 1e-9)))
+        learning, placed = packing_tuning().insertion_learning, False
+        for _ in range(1 + active().insertions_a_retention * count // moves):
+            deadline.spend(a_move * moves)
+            placed = bool(kernel.insert_rows(flat, rows, moves, learning, self._random))
+            if placed or deadline.expired():
+                break
+        moved = problem.spill_cost, problem.reload_cost[problem.gap_storage], problem.access_cost
+        most = 1 + int(sum(cost.sum() for cost in moved)) if best is None else best.paid
+        if not placed and not kernel.drop_waiting(flat, state, rows, count, most):
+            return None
+        kernel.accept(flat, state, rows, count)
+        return _placed(state)
 
     def _improve(self, best: Placed, deadline: Deadline, target: int) -> Placed:
         """Keep one more gap, and drop others, as long as that costs less."""
-        tries = np.zeros(len(self._reload))
-        for _ in range(active().repacking_turns):
-            dropped = np.flatnonzero(~best.kept & self._free)
-            if best.paid <= target or deadline.expired() or not len(dropped):
+        from cpplan.spilling.search import gap_kernel, window_kernel
+
+        tuning, flat, steps = active(), self.flat, self.problem.steps
+        zero = np.zeros(steps, np.int64)
+        state = make_state(self.problem, best.kept, best.places, zero)
+        widths = [width for width in tuning.window_widths if width < steps] + [steps]
+        rows = self._rows(best.kept)
+        windows = [with_sections(rows, width) for width in widths]
+        learning = packing_tuning().insertion_learning
+        moves = tuning.window_moves, tuning.window_patience, learning
+        always = _WINDOW + _WINDOW_A_GAP * len(best.kept)
+        for _ in range(tuning.repacking_turns):
+            if state.cost[0] <= target or deadline.expired():
                 break
-            deadline.spend(self._begin_work)
-            gap = self._drawn(best.kept, dropped, tries)
-            tries[gap] += 1
-            kept = self._fitting(best, gap)
-            if kept is not None and self._repack(kept, best, deadline):
-                best = self._placed()
-                tries *= 0.5
-        return best
-
-    def _drawn(self, kept: Flags, dropped: Ints, tries: Floats) -> int:
-        """Random dropped gap; likelier if it is dear, short and was seldom tried."""
-        again = np.where(self._spilled_once(kept, dropped), self._spill(dropped), 0)
-        saved = (self._reload[dropped] + again) / np.sqrt(1.0 + self._length[dropped])
-        chance = (saved + 1e-9) / (1 + tries[dropped])
-        return int(self.rng.choice(dropped, p=chance / chance.sum()))
-
-    def _spilled_once(self, kept: Flags, gaps: Ints) -> Flags:
-        """True for gaps that are the only one dropped of their storage."""
-        count = np.bincount(self.problem.gap_storage[~kept], minlength=len(self.problem.names))
-        found: Flags = count[self.problem.gap_storage[gaps]] == 1
-        return found
-
-    def _spill(self, gaps: Ints) -> Ints:
-        found: Ints = self.problem.spill_cost[self.problem.gap_storage[gaps]]
-        return found
-
-    def _fitting(self, best: Placed, gap: int) -> Flags | None:
-        """The gaps of a packing and one more, without cheap ones where their bytes do not fit.
-
-        If that costs more, other gaps are kept where gaps were dropped. Returns ``None`` if it
-        still would not cost less.
-        """
-        problem, noise = self.problem, active().repacking_noise
-        kept: Flags = best.kept.copy()
-        kept[gap] = True
-        dropped: list[int] = []
-        while ((over := problem.load(kept) - problem.capacity) > 0).any():
-            upto = np.concatenate([[0], np.cumsum(over > 0)])
-            full = upto[problem.gap_upper] - upto[problem.gap_lower]
-            gaps = np.flatnonzero(kept & self._free & (full > 0))
-            gaps = gaps[gaps != gap]
-            if not len(gaps) or len(dropped) == active().most_dropped:
-                return None
-            room = np.minimum(problem.room[problem.gap_storage[gaps]], over.max())
-            cost = self._losses(kept, gaps) / np.maximum(room * full[gaps], 1)
-            worst = int(gaps[np.argmin(cost * self.rng.uniform(1 - noise, 1 + noise, len(gaps)))])
-            kept[worst] = False
-            dropped.append(worst)
-        if self._paid(kept) >= best.paid:
-            self._keep_beside(dropped, best.kept, kept)
-        return kept if self._paid(kept) < best.paid else None
-
-    def _keep_beside(self, dropped: Sequence[int], before: Flags, kept: Flags) -> None:
-        """Keep gaps that fit where others have just been dropped, the most saved a byte first."""
-        problem = self.problem
-        free = problem.capacity - problem.load(kept)
-        beside = np.zeros(len(kept), bool)
-        for gap in dropped:
-            beside |= (problem.gap_lower < problem.gap_upper[gap]) & (
-                problem.gap_upper > problem.gap_lower[gap]
-            )
-        gaps = np.flatnonzero(beside & ~before & ~kept & self._free)
-        room = problem.room[problem.gap_storage[gaps]]
-        again = np.where(self._spilled_once(kept, gaps), self._spill(gaps), 0)
-        saved = (self._reload[gaps] + again) / np.maximum(room * self._length[gaps], 1)
-        for gap in gaps[np.argsort(-saved, kind="stable")].tolist():
-            steps = slice(problem.gap_lower[gap], problem.gap_upper[gap])
-            size = problem.room[problem.gap_storage[gap]]
-            if (free[steps] >= size).all():
-                kept[gap] = True
-                free[steps] -= size
-
-    def _repack(self, kept: Flags, best: Placed, deadline: Deadline) -> bool:
-        """Place what changes from a packing to these gaps; true if the result costs less."""
-        packing = self.packing
-        self._begin(deadline, kept, best.places, None)
-        least, waited = -1, 0
-        for call in range(1, active().repacking_calls + 1):
-            if self._move(deadline):
-                return True
-            left = int(packing.size[packing.waiting].sum())
-            waited += 1
-            if least < 0 or left < least:
-                least, waited = left, 0
-            if call % _LOOK == 0 and self._paid(self._without_waiting()) < best.paid:
-                return self._drop_waiting(None)
-            if waited > active().calls_waited or deadline.expired():
+            gap, begin, end = map(int, gap_kernel.draw_gap(flat, state, self.rng))
+            if gap < 0:
                 break
-        return False
+            fits = sum(width < end - begin for width in widths)
+            number = min(fits + int(self.rng.geometric(tuning.window_fits)), len(widths)) - 1
+            low = begin - int(self.rng.integers(widths[number] - (end - begin) + 1))
+            low = max(0, min(low, steps - widths[number]))
+            made, count, cells = map(
+                int,
+                window_kernel.change_window(
+                    flat, state, windows[number], gap, low, tuning.most_dropped,
+                    tuning.repacking_noise, moves, self.rng, self._random,
+                ),
+            )  # fmt: skip
+            work = abs(made) * (_MOVE_A_ROW * count + _MOVE_A_CELL * cells)
+            deadline.spend(always + _WINDOW_A_PAIR * count * count + work)
+        return _placed(state)
+
+
+def _placed(state: GapState) -> Placed:
+    return Placed(~state.drop, int(state.cost[0]), state.places.copy())
