@@ -140,6 +140,8 @@ class _Judge:
         self.timed = plan.time_bound is not None
         self.bound = plan.time_bound if self.timed else plan.moved_bytes_bound
         self.bytes = spill_problem(program, self.residency, self.pools, share=self.share)
+        # Most seconds that a layout has taken.
+        self.layout_seconds = 0.0
         # Problem and costs by which the rules choose.
         self.problem = self.bytes
         if self.timed:
@@ -156,10 +158,13 @@ class _Judge:
 
     def lay_out(self, kept: Flags, budget: Budget, places: Ints | None = None) -> Layout:
         """The packing of a choice by heuristics, or at given places."""
-        return lay_out(
+        start = time.perf_counter()
+        layout = lay_out(
             self.program, self.residency, self.problem, kept, self.pools, budget,
             share=self.share, quick=True, places=places,
         )  # fmt: skip
+        self.layout_seconds = max(self.layout_seconds, time.perf_counter() - start)
+        return layout
 
     def moved(self, kept: Flags) -> int:
         """Bytes moved by a choice."""
@@ -187,7 +192,8 @@ class _Judge:
 def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
     """The row of an eviction rule; if its buffers cannot be packed, more of them are evicted.
 
-    What the rule chooses is laid out once, however little time is left.
+    What the rule chooses is laid out once, however little time is left. The rule leaves as much
+    time as the longest layout of the rows before took.
     """
     start, problem, deadline = time.perf_counter(), judge.problem, Deadline(time_limit)
 
@@ -195,7 +201,7 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
         return SpillBaseline(name, None, None, time.perf_counter() - start, status, unpacked)
 
     try:
-        kept = heuristics.get(name)(problem, deadline)
+        kept = heuristics.get(name)(problem, Deadline(time_limit - judge.layout_seconds))
     except TimeUpError:
         return failed("unknown")
     if kept is None:
@@ -203,7 +209,7 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
     unpacked = judge.moved(kept)
     budget = make_budget(max(deadline.remaining(), active().least_packing))
     layout = judge.lay_out(kept, budget)
-    if not layout.fits and not deadline.expired():
+    if not layout.fits and deadline.remaining() > judge.layout_seconds:
         align = alignments(judge.program, judge.residency, judge.pools[0], problem.names)
         search = AddressSearch(problem, align, judge.pools[0].capacity or 0, budget.seed)
         placed = search.place_first([(kept, None)], deadline)
