@@ -1,7 +1,8 @@
 """Lower bounds on the cost of every schedule, from the storages retained at first runs of units.
 
 The model is ``formulations.retained_at_cuts``; a *cut* is the first run of a unit. First every unit
-is tried as the only cut, the most promising first. Then the cuts are the best unit, and two, four,
+is tried as the only cut: those with the most bytes live in every order, and those that access the
+most, in turn. Then the cuts are the best unit, and two, four,
 … units of the path of most weight: first by linear relaxation, then in integers by CP-SAT.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,7 @@ from cpplan.model.cut_duals import (
     DualRow,
 )
 from cpplan.ordering.bounds import order_bounds, topological_order
+from cpplan.remat.footprint import accessed_bytes
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
@@ -159,7 +162,7 @@ class _Search:
         needs = self._retained_bytes()
         most = float(needs.max(initial=0)) or 1.0
         found: dict[int, float] = {}
-        for unit in np.argsort(-needs, kind="stable").tolist():
+        for unit in _fullest_in_turn(needs, accessed_bytes(self.problem)):
             if self._settled() or deadline.expired():
                 break
             cost = self._relax((unit,), deadline)
@@ -259,6 +262,16 @@ class _Search:
     def _settled(self) -> bool:
         best = self.best
         return best.infeasible or (self.target is not None and best.cost >= self.target)
+
+
+def _fullest_in_turn(*rankings: np.ndarray) -> list[int]:
+    """All units, those with the most bytes of each ranking in turn.
+
+    An op that accesses much leaves little room for all else, also where little is live in every
+    order: what waits to be read may run before it, or after.
+    """
+    by_bytes = [np.argsort(-ranking, kind="stable").tolist() for ranking in rankings]
+    return list(dict.fromkeys(chain.from_iterable(zip(*by_bytes, strict=True))))
 
 
 def _too_long(model: CutModel, relaxed: Relaxed) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
+from cpplan.model.problem import Ints
 from cpplan.ordering.bounds import order_bounds
 from cpplan.remat.problem import RematProblem
 
@@ -124,3 +125,20 @@ def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]
         if need > best.bytes:
             best = Footprint(need, unit)
     return best
+
+
+def accessed_bytes(problem: RematProblem) -> Ints:
+    """Bytes of the storages that every unit accesses and of its workspaces, shape ``(units,)``.
+
+    Examples
+    --------
+    >>> from cpplan.model.small_graphs import read_at_the_end
+    >>> from cpplan.remat.problem import remat_problem
+    >>> accessed_bytes(remat_problem(read_at_the_end())).tolist()
+    [4, 12, 10, 7]
+    """
+    ordering = problem.ordering
+    found: Ints = ordering.extra.copy()
+    for unit, storages in enumerate(ordering.accesses):
+        found[unit] += int(ordering.size[list(storages)].sum())
+    return found

@@ -200,3 +200,25 @@ def test_integers_say_more_than_fractions():
     bound = cut_bound(problem, 9, Budget(Deadline(60)))
     assert bound.cost == least_cost(problem, 9) == 52
     assert bound.name == INTEGRAL
+
+
+def test_a_unit_that_accesses_much_is_tried_early():
+    """z leaves 2 of 12 bytes for v0 to v4 or what is made of them: three run again, for 10 each.
+
+    No order must keep them at z, while 12 bytes are live along the chain in every order.
+    """
+    tensors, ops = [Tensor("b", 10), Tensor("l0", 1)], [Op("fill", outputs=("b", "l0"), cost=1)]
+    for k in range(100):
+        tensors.append(Tensor(f"l{k + 1}", 1))
+        ops.append(Op(f"link{k}", inputs=(f"l{k}",), outputs=(f"l{k + 1}",), cost=1))
+    ops.append(Op("last", inputs=("b", "l100"), cost=1))
+    for k in range(5):
+        tensors += Tensor(f"v{k}", 1), Tensor(f"g{k}", 2, kind="output")
+        ops.append(Op(f"f{k}", outputs=(f"v{k}",), after=("last",), cost=10))
+        ops.append(Op(f"h{k}", inputs=(f"v{k}",), outputs=(f"g{k}",), cost=1))
+    tensors += Tensor("s", 1), Tensor("w", 8, kind="workspace"), Tensor("y", 1, kind="output")
+    ops.append(Op("sum", inputs=tuple(f"v{k}" for k in range(5)), outputs=("s",), cost=1))
+    ops.append(Op("z", inputs=("s",), outputs=("y",), workspaces=("w",), cost=1))
+    problem = remat_problem(Graph("wide", tensors, ops))
+    bound = cut_bound(problem, 12, Budget(Deadline(0.2, deterministic=True)))
+    assert bound.cost == sum(problem.cost) + 30

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpplan.model.problem import Ints
 from cpplan.ordering.bounds import topological_order
 from cpplan.ordering.heuristics.by_depth import finished
+from cpplan.remat.footprint import accessed_bytes
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
@@ -92,7 +92,7 @@ def orders_by_need(problem: RematProblem) -> list[tuple[int, ...]]:
     [(0, 2, 1), (0, 1, 2)]
     """
     ordering = problem.ordering
-    need = _accessed_bytes(problem).tolist()
+    need = accessed_bytes(problem).tolist()
     for unit in topological_order(ordering):
         need[unit] = max([need[unit], *(need[before] for before in ordering.predecessors[unit])])
     before = [sorted(units, key=lambda u: -need[u]) for units in ordering.predecessors]
@@ -120,7 +120,7 @@ class _Cuts:
     ):
         self._problem, self._limit, self._order, self._deadline = problem, limit, order, deadline
         ordering = problem.ordering
-        self._accessed = _accessed_bytes(problem)
+        self._accessed = accessed_bytes(problem)
         place = {unit: k for k, unit in enumerate(order)}
         # Storage -> position from which on it is there; ``None`` for one there from the start.
         self._begins = [
@@ -312,12 +312,3 @@ def _window(
             restore(storage)
         runs.append(order[k])
     return runs
-
-
-def _accessed_bytes(problem: RematProblem) -> Ints:
-    """Bytes that every unit accesses or needs as workspace."""
-    ordering = problem.ordering
-    found: Ints = ordering.extra.copy()
-    for unit, storages in enumerate(ordering.accesses):
-        found[unit] += int(ordering.size[list(storages)].sum())
-    return found
