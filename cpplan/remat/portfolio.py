@@ -24,7 +24,7 @@ from cpplan.remat.footprint import Footprint
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.starts import first_schedules, smallest_evicted
+from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
 from cpplan.remat.known_schedules import KnownSchedules, better
 from cpplan.remat.live_limits import Halving
 from cpplan.remat.reach import reach_bound
@@ -189,7 +189,16 @@ class ScheduleSearch:
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
-        even, least = budget.share(active().even_share).deadline, known.least.bytes
+        least = known.least.bytes
+        if not known.affords(most, free=False):
+            # Where repetitions must be free, one cut frees all values that they save at once.
+            slot = budget.share(active().even_share).deadline
+            cut = smallest_by_cuts(
+                self.problem, least, self._orders, slot, most_cost=most, reorder=self.joint
+            )
+            if cut is not None:
+                known.add(known.measure(*cut))
+        even = budget.share(active().even_share).deadline
         found = smallest_evicted(self.problem, least, self._orders, even, most_cost=most)
         if found is not None:
             known.add(known.measure(*found))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 from support.remat_oracle import random_remat_problem, remat_chain
 
 from cpplan.remat.footprint import least_footprint
-from cpplan.remat.heuristics.starts import first_schedules, smallest_evicted
+from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
+from cpplan.remat.known_schedules import KnownSchedules
+from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -61,3 +67,43 @@ def test_smallest_evicted_costs_no_more_than_allowed():
 def test_nothing_is_evicted_after_the_deadline():
     problem = remat_problem(remat_chain(4))
     assert smallest_evicted(problem, 3, [range(9)], Deadline(0), most_cost=99) is None
+
+
+def _mostly_free(seed, units):
+    """A random problem in which seven of ten units cost nothing."""
+    problem, rng = random_remat_problem(seed, units), random.Random(seed)
+    return replace(problem, cost=tuple(0 if rng.random() < 0.7 else c + 1 for c in problem.cost))
+
+
+def test_smallest_by_cuts_costs_no_more_than_allowed():
+    """At no extra cost, some are below their order's peak; first runs keep the order if asked."""
+    below = 0
+    for seed in range(20):
+        problem = _mostly_free(seed, 12)
+        units = tuple(range(len(problem)))
+        least, base = least_footprint(problem).bytes, problem.total_cost(units)
+        found = smallest_by_cuts(
+            problem, least, [units], Deadline(60), most_cost=base, reorder=False
+        )
+        if found is None:
+            continue
+        assert problem.is_schedule(found.schedule)
+        assert problem.total_cost(found.schedule) <= base
+        assert tuple(dict.fromkeys(found.schedule)) == units
+        below += problem.peak(found.schedule) < problem.peak(units)
+    assert below > 2
+
+
+def test_where_repetitions_must_be_free_cuts_are_a_start():
+    """Dropping and eviction end at 30 bytes; a cut is at the least footprint."""
+    problem = _mostly_free(10, 20)
+    units = range(len(problem))
+    base = problem.total_cost(units)
+    search = ScheduleSearch(KnownSchedules(problem, units))
+    found = search.start_below(base, Budget(Deadline(60, deterministic=True)))
+    assert (found.peak, found.cost) == (least_footprint(problem).bytes, base) == (27, base)
+
+
+def test_no_cut_is_tried_after_the_deadline():
+    problem = remat_problem(remat_chain(4))
+    assert smallest_by_cuts(problem, 3, [range(9)], Deadline(0), most_cost=99) is None

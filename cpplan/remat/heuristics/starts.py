@@ -13,6 +13,7 @@ from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictions
 from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
 from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
+from cpplan.remat.live_limits import Halving
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -152,3 +153,60 @@ def smallest_evicted(
     except TimeUpError:
         pass  # schedules made until then are kept
     return Start(min(found)[2], NAMES[RULES.index(FARTHEST_USE)]) if found else None
+
+
+def smallest_by_cuts(
+    problem: RematProblem,
+    least: int,
+    orders: Iterable[Sequence[int] | Ints],
+    deadline: Deadline,
+    *,
+    most_cost: float,
+    reorder: bool = True,
+) -> Start | None:
+    """The schedule of least peak by minimum cuts that costs at most ``most_cost``.
+
+    Limits are halved between ``least`` and the peak of each order. A schedule that exceeds its
+    limit is lowered by dropping values. Returns ``None`` if no schedule is cheap enough; when the
+    deadline passes, the best schedule so far.
+
+    Parameters
+    ----------
+    reorder
+        True to try orders by need as well.
+
+    Examples
+    --------
+    >>> from cpplan.model.small_graphs import read_at_the_end
+    >>> from cpplan.remat.problem import remat_problem
+    >>> problem = remat_problem(read_at_the_end())
+    >>> smallest_by_cuts(problem, 11, [range(4)], Deadline(600), most_cost=5)
+    Start(schedule=(0, 1, 2, 0, 3), name='minimum cuts')
+    """
+    found = list[tuple[int, int | float, tuple[int, ...]]]()
+    more = orders_by_need(problem) if reorder else []
+
+    def take(schedule: tuple[int, ...]) -> float:
+        """Keep a schedule that is cheap enough; returns its peak, infinity if it is not."""
+        cost = problem.total_cost(schedule)
+        if cost > most_cost:
+            return math.inf
+        found.append((problem.peak(schedule), cost, schedule))
+        return found[-1][0]
+
+    tried = dict.fromkeys(tuple(int(unit) for unit in order) for order in (*orders, *more))
+    try:
+        for order in tried:
+            limits = Halving(least, problem.peak(order), active().halvings)
+            for limit in limits:
+                made = retain_by_cuts(problem, limit, order, deadline)
+                peak = take(made)
+                if limit < peak < math.inf:
+                    peak = take(drop(problem, made, limit, deadline))
+                if peak <= limit:
+                    limits.high = int(peak)
+                else:
+                    limits.missed(limit)
+    except TimeUpError:
+        pass  # schedules made until then are kept
+    return Start(min(found)[2], CUTS) if found else None
