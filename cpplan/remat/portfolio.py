@@ -173,15 +173,32 @@ class ScheduleSearch:
         descent = self._descents[most]
         return descent.exhausted or descent.best.peak <= self.known.least.bytes
 
-    def start_below(self, most: float, budget: Budget) -> RematOutcome:
-        """The schedule of least peak by eviction and checkpoints that costs at most ``most``.
+    def cuts_lead(self, most: float) -> bool:
+        """True if minimum cuts find the lowest starts: at any cost, or if repetitions are free.
 
-        First come limits halfway between the bound and the least peak at this cost; limits at equal
-        ratios follow in the time left.
+        A cut frees all values at once that only together save bytes. Of values that cost something,
+        eviction chooses the better ones.
+        """
+        return math.isinf(most) or not self.known.affords(most, free=False)
+
+    def start_below(self, most: float, budget: Budget) -> RematOutcome:
+        """The schedule of least peak by heuristics that costs at most ``most``.
+
+        First come minimum cuts, where the cost is not limited or repetitions must be free; then
+        limits halfway between the bound and the least peak at this cost. Limits at equal ratios
+        follow in the time left.
         """
         known = self.known
         self._look_for_reach(None, budget)
-        limits = Halving(known.least.bytes, known.smallest(most).peak, active().halvings)
+        least = known.least.bytes
+        if self.cuts_lead(most):
+            slot = budget.share(active().cut_share).deadline
+            cut = smallest_by_cuts(
+                self.problem, least, self._orders, slot, most_cost=most, reorder=self.joint
+            )
+            if cut is not None:
+                known.add(known.measure(*cut))
+        limits = Halving(least, known.smallest(most).peak, active().halvings)
         for limit in limits:
             if budget.deadline.expired():
                 break
@@ -189,15 +206,6 @@ class ScheduleSearch:
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
-        least = known.least.bytes
-        if not known.affords(most, free=False):
-            # Where repetitions must be free, one cut frees all values that they save at once.
-            slot = budget.share(active().even_share).deadline
-            cut = smallest_by_cuts(
-                self.problem, least, self._orders, slot, most_cost=most, reorder=self.joint
-            )
-            if cut is not None:
-                known.add(known.measure(*cut))
         even = budget.share(active().even_share).deadline
         found = smallest_evicted(self.problem, least, self._orders, even, most_cost=most)
         if found is not None:

@@ -90,6 +90,8 @@ class RematTuning:
         Share for windows.
     halvings
         Limits tried for a start of least peak, each halfway.
+    cut_share
+        Least peak: share of the time of starts for minimum cuts.
     even_limits, even_share
         Limits at equal ratios for which values are evicted then, and the part of the time left.
     start_near
@@ -244,6 +246,7 @@ class RematTuning:
     local_share: float = 0.6
     windows_share: float = 0.5
     halvings: int = 8
+    cut_share: float = 0.5
     even_limits: int = 12
     even_share: float = 0.5
     start_near: float = 1.15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -102,6 +103,14 @@ def test_where_repetitions_must_be_free_cuts_are_a_start():
     search = ScheduleSearch(KnownSchedules(problem, units))
     found = search.start_below(base, Budget(Deadline(60, deterministic=True)))
     assert (found.peak, found.cost) == (least_footprint(problem).bytes, base) == (27, base)
+
+
+def test_cuts_are_a_start_at_any_cost():
+    """Dropping and eviction along limits halved from the order's peak end at 31 bytes."""
+    problem = random_remat_problem(11, 40)
+    search = ScheduleSearch(KnownSchedules(problem, range(len(problem))))
+    found = search.start_below(math.inf, Budget(Deadline(60, deterministic=True)))
+    assert found.peak == least_footprint(problem).bytes == 30
 
 
 def test_no_cut_is_tried_after_the_deadline():

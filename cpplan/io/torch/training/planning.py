@@ -207,7 +207,10 @@ def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
     known = search.known
     search.search_order(0, budget.share(0.2))
     if known.affords(most):
-        limits = Halving(known.least.bytes, known.once.peak, _HALVINGS)
+        first = search.cuts_lead(most)
+        if first:
+            search.start_below(most, budget.share(0.3))
+        limits = Halving(known.least.bytes, known.smallest(most).peak, _HALVINGS)
         for limit in limits:
             if budget.deadline.expired():
                 break
@@ -216,7 +219,8 @@ def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
                 limits.high = limit
             else:
                 limits.missed(limit)
-        search.start_below(most, budget.share(0.3))
+        if not first:
+            search.start_below(most, budget.share(0.3))
         while not budget.deadline.expired():
             # A search within a limit gets further than a search that lowers the peak bit by bit.
             limit = int(_LOWER * known.smallest(most).peak)
