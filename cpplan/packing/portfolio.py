@@ -127,6 +127,7 @@ class PartSearch:
         if exact and (self.workers == 1 or effort == 1):
             full = exact_search.is_full(self.problem)
             nodes = active().full_nodes_a_buffer if full else active().nodes_a_buffer
+            nodes *= active().later_nodes if effort > 1 else 1
             state = self._search(state, nodes * effort, aim)
             if aim.offer(state):
                 return True
@@ -186,7 +187,7 @@ class PartSearch:
                     state = exchange(state)
                 if aim.offer(state):
                     return True
-        if effort > 1 or len(self.problem) <= active().cp_sat_at_once:
+        if effort >= active().cp_sat_effort or len(self.problem) <= active().cp_sat_at_once:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)
 

@@ -29,6 +29,8 @@ class PackingTuning:
         Longest turn of all searches, as a multiple of the first.
     nodes_a_buffer
         Nodes a buffer that the exact search visits in the first turn.
+    later_nodes
+        Multiple of these nodes in later turns: it then has about half of the time.
     first_nodes_a_buffer
         Nodes a buffer before one exact search first gives way to the other; doubled every time.
     full_share
@@ -72,6 +74,8 @@ class PackingTuning:
     cp_sat_at_once
         Buffers above which CP-SAT needs more time to start than other searches for their first
         turn.
+    cp_sat_effort
+        Effort of the first turn with CP-SAT for more buffers than that.
     most_to_eject
         Buffers above which ejection takes seconds to start.
     canonical_share
@@ -194,6 +198,7 @@ class PackingTuning:
     uncompiled_buffers: int = 200_000
     most_effort: int = 4**10
     nodes_a_buffer: int = 500
+    later_nodes: int = 6
     first_nodes_a_buffer: int = 10
     full_share: float = 0.999
     full_nodes_a_buffer: int = 10_000
@@ -214,6 +219,7 @@ class PackingTuning:
     slices: int = 10
     few_buffers: int = 40
     cp_sat_at_once: int = 150
+    cp_sat_effort: int = 16
     most_to_eject: int = 30_000
     canonical_share: float = 0.2
     insertion_buffers: int = 5_000

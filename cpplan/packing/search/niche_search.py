@@ -46,6 +46,8 @@ NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
 # Limits tried in every round, as shares of the way from the smallest to the largest.
 _SHARES = (0.0, 0.5)
+# Part of the lowest limit within which the highest one is near.
+_NEAR = 0.05
 _FIRST_NODES = 2_000
 # The first turns use exact orders: learned weights and remembered failures already vary the trees.
 _LEARNED_TURNS = 8
@@ -150,8 +152,9 @@ class NicheSearch(Rounds[_Attempt]):
             turn += 1
 
     def _shares(self) -> tuple[float, ...]:
-        """Limits to try, as shares; in a perfect packing only the lowest, which is quickest."""
-        return _SHARES[:1] if self._full else _SHARES
+        """Limits to try, as shares; only the lowest, which is quickest, if it is near or full."""
+        near = self._high - self._low <= _NEAR * self._low
+        return _SHARES[:1] if self._full or near else _SHARES
 
     def _attempt_at(self, limit: int, word: str, nodes: int, *, perturbed: bool) -> _Attempt:
         if limit not in self._known:
