@@ -46,12 +46,14 @@ _STAGES = 0.96, 0.98, 0.99, 0.993, 0.995, 0.998, 0.9993, 1.0
 _CLOSER, _FARTHER = 0.5, 0.25
 # Moves a buffer of a stage after which its limit is given up.
 _PATIENCE = 40
-# Moves after which learned weights are halved; moves between two looks at the clock.
-_EPOCH, _CHUNK = 50_000, 2_500
+# Moves after which learned weights are halved.
+_EPOCH = 50_000
+# Most moves between two looks at the clock, and the rows looked at after which no other begins.
+_CHUNK, _ENOUGH = 2_500, 150_000_000
 # Weight that an ejection adds to a buffer; moves for which a placed buffer is held.
 _LEARNING, _TENURE = 0.3, 2
-# For deadlines that count work: seconds a move, and for each neighbour.
-_WORK, _WORK_A_NEIGHBOUR = 2e-6, 3e-8
+# For deadlines that count work: seconds a move, and for each row that it looks at.
+_WORK, _WORK_A_LOOK = 2e-6, 8e-10
 # A row and an address are sorted as one word.
 _ROWS, _BYTES = 2**20, 2**42
 # Classes of lifespans.
@@ -81,8 +83,6 @@ class _Stage:
         count, lower, upper = len(reduced), reduced.spans.lower, reduced.spans.upper
         self._reduced, self._spans = reduced, (reduced.first_span, lower, upper)
         self._near = _near(lower, upper, length[rows])
-        looked_at = float((self._near[1::2] - self._near[::2]).sum()) / max(1, count)
-        self.seconds_a_move = _WORK + _WORK_A_NEIGHBOUR * looked_at
         skyline = np.empty(int(upper.max(initial=0)), np.int64)
         digits = np.empty(DIGITS + 1, np.int64)
         words = [np.empty(count, np.int64) for _ in range(6)]
@@ -93,7 +93,7 @@ class _Stage:
         self._pinned = np.full(count, -1, np.int64)
         self.placed = np.zeros(count, bool)
         self._order, self.lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(3))
-        self._cursor = np.array([0, _TENURE], np.int64)
+        self._cursor = np.array([0, _TENURE, 0], np.int64)
         # Any odd multiplier spreads seeds; the state must not be zero.
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
         self._random = np.array([word or 1], np.uint64)
@@ -102,8 +102,16 @@ class _Stage:
     def moves(self) -> int:
         return int(self._cursor[0])
 
-    def insert(self, moves: int, limit: int) -> int:
-        """Make moves until all buffers are placed below the limit; returns the number waiting."""
+    @property
+    def seconds(self) -> float:
+        """Deterministic seconds of all moves made."""
+        return _WORK * self.moves + _WORK_A_LOOK * int(self._cursor[2])
+
+    def insert(self, limit: int) -> int:
+        """Make moves until all buffers are placed below the limit; returns the number waiting.
+
+        It ends in about a tenth of a second, whether they are placed or not.
+        """
         from cpplan.packing.search.staged_insertion_kernel import insert
 
         self.placed &= self.lowest_end <= limit
@@ -111,7 +119,8 @@ class _Stage:
         by_end = placed[np.argsort(self.lowest_end[placed], kind="stable")]
         self._order[: len(placed)] = by_end
         left = insert(
-            moves,
+            _CHUNK,
+            _ENOUGH,
             limit,
             _LEARNING,
             self._spans,
@@ -190,15 +199,18 @@ class StagedInsertion(LocalSearch):
             if self._limit is None or self._limit >= self._peak:
                 self._aim(target)
             assert self._limit is not None
-            deadline.check(_CHUNK * stage.seconds_a_move)
-            left = stage.insert(_CHUNK, self._limit)
-            moves -= _CHUNK
+            deadline.check()
+            before, seconds = stage.moves - self._since, stage.seconds
+            left = stage.insert(self._limit)
             made = stage.moves - self._since
+            deadline.spend(stage.seconds - seconds)
+            # Completing a packing takes as long as many moves.
+            moves -= made - before if left else _CHUNK
             if left == 0:
                 self._advance(target, deadline)
             elif made >= _PATIENCE * len(stage.rows):
                 self._give_up(target)
-            elif made % _EPOCH < _CHUNK:
+            elif made // _EPOCH > before // _EPOCH:
                 stage.penalty += 0.5 * (1 - stage.penalty)
         return self.best(state)
 

@@ -30,6 +30,8 @@ _DIGIT_BITS = 10
 DIGITS = 1 << _DIGIT_BITS
 # Words that are sorted by insertion; rows of a block.
 _FEW, _BLOCK = 48, 64
+# Looks at rows that take as long as sorting a word twice.
+_LOOKS_OF_SORTING = 20
 
 
 @compiled_loop
@@ -99,13 +101,14 @@ def _raise_above(row, offset, near, lower, upper, size, step, heap, moved, old, 
 
     Of two neighbours, the one that ended higher before lies above. Rows are taken in the order of
     these former ends, so that a row is final before the rows above it are raised. ``old`` is the
-    former end of a row that has moved, else -1.
+    former end of a row that has moved, else -1. Returns how many rows were looked at.
     """
-    count, total, changed, below = 0, 0, row, offset
+    count, total, changed, below, looked = 0, 0, row, offset, 0
     while True:
         end, low, up = lowest_end[changed], lower[changed], upper[changed]
         for group in range(0, len(near), 2):
             block, last = near[group, changed], near[group + 1, changed]
+            looked += last - block
             while block < last:
                 stop = min(block + _BLOCK, last)
                 hit = 0
@@ -140,6 +143,7 @@ def _raise_above(row, offset, near, lower, upper, size, step, heap, moved, old, 
         below = old[changed]
     for k in range(total):
         old[moved[k]] = -1
+    return looked
 
 
 @compiled_loop
@@ -149,11 +153,12 @@ def _lower_below(row, offset, near, lower, upper, size, step, heap, moved, old, 
     The mirror image of ``_raise_above``. A buffer lies below the placed one if its lowest end is at
     most ``offset``.
     """
-    count, total, changed, above, highest = 0, 0, row, _NEVER, offset
+    count, total, changed, above, highest, looked = 0, 0, row, _NEVER, offset, 0
     while True:
         start, low, up = latest[changed], lower[changed], upper[changed]
         for group in range(0, len(near), 2):
             block, last = near[group, changed], near[group + 1, changed]
+            looked += last - block
             while block < last:
                 stop = min(block + _BLOCK, last)
                 hit = 0
@@ -190,11 +195,13 @@ def _lower_below(row, offset, near, lower, upper, size, step, heap, moved, old, 
         above, highest = old[changed], _NEVER
     for k in range(total):
         old[moved[k]] = -1
+    return looked
 
 
 @compiled_loop
 def insert(
     moves,
+    looks,
     limit,
     learning,
     spans,
@@ -213,10 +220,11 @@ def insert(
     cursor,
     random,
 ):
-    """Make ``moves`` moves, fewer if all buffers are placed below ``limit``; returns those waiting.
+    """Make moves until all buffers are placed below ``limit``; returns the number waiting.
 
-    ``order`` lists the placed buffers by lowest end; ``cursor`` holds the number of moves made and
-    the tenure.
+    It ends after ``moves`` moves, or when they have looked at ``looks`` rows: moves that push many
+    buffers take long. ``order`` lists the placed buffers by lowest end; ``cursor`` holds the number
+    of moves made, the tenure, and the number of rows looked at.
     """
     _first, lower, upper = spans
     skyline, digits, waiting, ends, starts, heap, old, spare, weight = scratch
@@ -231,8 +239,9 @@ def insert(
     count = len(size) - left
     _push_down(order, 0, count, spans, step, pinned, size, skyline, lowest_end)
     _push_up(order, count, count, limit, spans, step, pinned, size, skyline, latest)
+    enough = cursor[2] + looks
     for _ in range(moves):
-        if left == 0:
+        if left == 0 or cursor[2] >= enough:
             break
         now = cursor[0]
         cursor[0] += 1
@@ -244,6 +253,7 @@ def insert(
         low, up, room, grid = lower[row], upper[row], size[row], step[row]
         between = 0
         for group in range(0, len(near), 2):
+            cursor[2] += 2 * (near[group + 1, row] - near[group, row])
             for other in range(near[group, row], near[group + 1, row]):
                 starts[between] = (latest[other] << _BITS) | other
                 ends[between] = (lowest_end[other] << _BITS) | other
@@ -283,9 +293,12 @@ def insert(
         placed[row] = True
         lowest_end[row] = (floor + grid - 1) // grid * grid + room
         latest[row] = (ceiling - room) // grid * grid
-        _lower_below(
+        cursor[2] += _lower_below(
             row, offset, near, lower, upper, size, step, heap, ends, old, lowest_end, latest
         )
-        _raise_above(row, offset, near, lower, upper, size, step, heap, ends, old, lowest_end)
+        cursor[2] += _raise_above(
+            row, offset, near, lower, upper, size, step, heap, ends, old, lowest_end
+        )
+        cursor[2] += _LOOKS_OF_SORTING * between
         held[row] = now + cursor[1] + _draw(random, cursor[1] + 1)
     return left

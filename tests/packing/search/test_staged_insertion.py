@@ -83,3 +83,16 @@ def test_gaps_and_fixed_offsets_are_left_to_others() -> None:
     assert not StagedInsertion.applies_to(Problem(("a",), [0], [3], [8], gaps={0: [Gap(1, 2)]}))
     assert not StagedInsertion.applies_to(Problem(("a",), [0], [3], [8], fixed={0: 0}))
     assert not StagedInsertion.applies_to(Problem(("a",), [0], [3], [2**42]))
+
+
+def test_moves_that_look_at_many_rows_end_a_call_and_are_spent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cpplan.packing.search.staged_insertion._ENOUGH", 50_000)
+    problem, deadline = flat_problem(), Deadline(1, deterministic=True)
+    state, search = stacked(problem), StagedInsertion(problem, 0)
+    search.run(state, moves=1, target=state.bound, deadline=deadline)
+    stage = search._stage
+    assert stage is not None
+    assert 0 < stage.moves < 500
+    assert 50_000 * 8e-10 < stage.seconds <= 1 - deadline.remaining()
