@@ -181,7 +181,8 @@ class StagedInsertion(LocalSearch):
     def applies_to(problem: Problem) -> bool:
         """True if no buffer has gaps or a fixed offset, and a word holds a row and an address."""
         plain = not problem.gaps and not problem.fixed
-        return plain and len(problem) < _ROWS and int(problem.size.sum()) < _BYTES
+        highest = int(problem.size.sum()) + int((problem.alignment - 1).sum())
+        return plain and len(problem) < _ROWS and highest < _BYTES
 
     def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         """Make about ``moves`` moves, or until the peak is at most ``target``.

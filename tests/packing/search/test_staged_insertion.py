@@ -85,6 +85,12 @@ def test_gaps_and_fixed_offsets_are_left_to_others() -> None:
     assert not StagedInsertion.applies_to(Problem(("a",), [0], [3], [2**42]))
 
 
+def test_padding_counts_among_the_bytes_that_a_word_holds() -> None:
+    names, spans, sizes = ("a", "b", "c"), ([0, 0, 0], [2, 2, 2]), [1, 1, 1]
+    assert StagedInsertion.applies_to(Problem(names, *spans, sizes, alignment=[2**40] * 3))
+    assert not StagedInsertion.applies_to(Problem(names, *spans, sizes, alignment=[2**41] * 3))
+
+
 def test_moves_that_look_at_many_rows_end_a_call_and_are_spent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
