@@ -123,3 +123,38 @@ def test_choices_leave_the_margin_empty_and_cost_no_more_than_rules() -> None:
     rules = [heuristics.get(name)(problem, deadline) for name in heuristics.names()]
     best = min(int(problem.paid(rule).sum()) for rule in rules if rule is not None)
     assert problem.paid(kept).sum() < best <= problem.paid(emptier).sum()
+
+
+def read_again(count: int) -> Graph:
+    """Tensors read in reverse order by ops that all read one input as well."""
+    tensors = [Tensor("w", 8, kind="input"), *(Tensor(f"t{k}", 8) for k in range(count))]
+    writes = (Op(f"w{k}", inputs=("w",), outputs=(f"t{k}",)) for k in range(count))
+    reads = (Op(f"r{k}", inputs=("w", f"t{k}")) for k in reversed(range(count)))
+    return Graph("g", tuple(tensors), (*writes, *reads))
+
+
+@pytest.mark.parametrize("dropping", [0.0, 1.0])
+def test_gaps_dropped_in_portions_make_a_choice_fit(
+    monkeypatch: pytest.MonkeyPatch, dropping: float
+) -> None:
+    monkeypatch.setattr("cpplan.spilling.search.repacking._DROPPING", dropping)
+    pools = Pool("fast", 80), Pool("slow")
+    problem = spill_problem(to_anf(read_again(30)), Residency(), pools)
+    search = Repacking(problem, [1] * len(problem.names), 80, 0)
+    kept = search.choose(problem.all_kept(), 0.0, Deadline(1, deterministic=True))
+    assert kept is not None
+    assert (~kept).sum() > 10
+    assert problem.load(kept).max() <= 80
+    if dropping == 0.0:
+        assert search.choose(problem.all_kept(), 0.0, Deadline(0)) is None
+
+
+def test_many_gaps_of_one_tensor_take_no_more_than_their_share() -> None:
+    pools = Pool("fast", 1600), Pool("slow")
+    problem = spill_problem(to_anf(read_again(600)), Residency(), pools)
+    search = Repacking(problem, [1] * len(problem.names), 1600, 0)
+    deadline, tuning = Deadline(1, deterministic=True), SpillingTuning()
+    assert search.choose(problem.all_kept(), 0.0, deadline) is not None
+    # Most of a change's time is that of the pairs of gaps of the tensor that all ops read.
+    assert search._change > 1e-10 * 1200**2
+    assert 1 - deadline.remaining() < 1.3 * tuning.choice_share

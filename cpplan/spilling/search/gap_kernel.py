@@ -263,14 +263,15 @@ def take_changes(state):
 
 
 @compiled_loop
-def make_fit(flat, state, rng):
-    """Drop cheap gaps until the load fits at all steps; returns how many, -1 if it does not fit."""
-    steps, gaps = len(state.load), len(state.drop)
-    if not fit(flat, state, -1, 0, steps, gaps, 0.0, rng):
-        return -1
+def make_fit(flat, state, most, rng):
+    """Drop cheap gaps until the load fits at all steps, at most ``most`` and one.
+
+    Returns true if the load fits, and the number of gaps dropped.
+    """
+    fits = fit(flat, state, -1, 0, len(state.load), most, 0.0, rng)
     dropped = state.filled[0]
     take_changes(state)
-    return dropped
+    return fits, dropped
 
 
 @compiled_loop

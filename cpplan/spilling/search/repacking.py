@@ -26,14 +26,17 @@ from cpplan.spilling.tuning import active
 
 NAME = "evictions by insertion"
 CHANGED = "changes of gaps"
-# Deterministic seconds of a change of gaps: always, and per gap.
-_CHANGE, _CHANGE_A_GAP = 1e-5, 1.5e-8
+# Deterministic seconds of a change of gaps: always, per gap, per step of all gaps, and per pair of
+# gaps of one storage.
+_CHANGE, _CHANGE_A_GAP, _CHANGE_A_STEP, _CHANGE_A_PAIR = 1e-5, 1.5e-8, 5e-11, 1.5e-10
+# Deterministic seconds of a gap dropped so that the load fits: per gap and step.
+_DROP_A_ROW = 1.5e-9
 # Deterministic seconds of a change of a window, besides: always, per pair of rows, and per gap.
 _WINDOW, _WINDOW_A_PAIR, _WINDOW_A_GAP = 1e-4, 2e-9, 1e-8
 # Deterministic seconds of a move: per row, and per section of one.
 _MOVE_A_ROW, _MOVE_A_CELL = 2e-8, 2.5e-10
-# Deterministic seconds between two looks at the time left.
-_CALL = 1e-2
+# Deterministic seconds between two looks at the time left: of moves, and of gaps dropped at first.
+_CALL, _DROPPING = 1e-2, 0.1
 # Coolings of a choice take this number of calls.
 _COOLINGS = 20
 
@@ -67,6 +70,12 @@ class Repacking:
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
         self._random = np.array([word or 1], np.uint64)
         self._reload = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0
+        steps = float((problem.gap_upper - problem.gap_lower).sum())
+        pairs = float((np.bincount(problem.gap_storage).astype(float) ** 2).sum())
+        gaps = len(problem.gap_storage)
+        # Deterministic seconds of a change.
+        self._change = _CHANGE + _CHANGE_A_GAP * gaps
+        self._change += _CHANGE_A_STEP * steps + _CHANGE_A_PAIR * pairs
         self._left = np.maximum(0, problem.capacity - problem.least_load())
         self._nowhere: Ints = np.full(len(problem.access_step), -1, np.int64)
 
@@ -81,13 +90,15 @@ class Repacking:
         empty = np.minimum(self._left, int(self.flat.capacity * margin))
         price = self._price(kept) if margin > 0.0 else 0.0
         state = make_state(problem, kept, self._nowhere, empty, price)
-        dropped = int(make_fit(self.flat, state, self.rng))
-        deadline.spend(_CHANGE_A_GAP / 10 * (gaps + problem.steps) * (1 + abs(dropped)))
-        if dropped < 0:
-            return None
-        work = _CHANGE + _CHANGE_A_GAP * gaps
-        share = tuning.choice_share * deadline.remaining()
-        turns = int(min(tuning.choice_turns, share / work)) // _COOLINGS
+        a_drop = _DROP_A_ROW * (gaps + problem.steps)
+        most, fits = int(_DROPPING / max(a_drop, 1e-9)), False
+        while not fits:
+            fits, dropped = make_fit(self.flat, state, most, self.rng)
+            deadline.spend(a_drop * (1 + int(dropped)))
+            if not fits and (dropped <= most or deadline.expired()):
+                return None
+        slot = deadline.share(tuning.choice_share)
+        turns = int(min(tuning.choice_turns, slot.remaining() / self._change)) // _COOLINGS
         best, found = state.cost.copy(), ~state.drop
         hottest, coolest = tuning.choice_heats
         for number in range(_COOLINGS if turns else 0):
@@ -96,8 +107,8 @@ class Repacking:
                 self.flat, state, turns, tuning.most_dropped, tuning.choice_noise, heat, self.rng,
                 best, found,
             )  # fmt: skip
-            deadline.spend(work * turns)
-            if deadline.expired():
+            slot.spend(self._change * turns)
+            if slot.expired():
                 break
         return found
 
