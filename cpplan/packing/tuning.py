@@ -198,7 +198,7 @@ class PackingTuning:
     uncompiled_buffers: int = 200_000
     most_effort: int = 4**10
     nodes_a_buffer: int = 500
-    later_nodes: int = 6
+    later_nodes: int = 8
     first_nodes_a_buffer: int = 10
     full_share: float = 0.999
     full_nodes_a_buffer: int = 10_000

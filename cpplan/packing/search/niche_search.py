@@ -49,6 +49,9 @@ _SHARES = (0.0, 0.5)
 # Part of the lowest limit within which the highest one is near.
 _NEAR = 0.05
 _FIRST_NODES = 2_000
+# After this many turns, a whole cycle of Luby's, the search begins again without what it has
+# learned. In perfect packings, turns take longer and need it.
+_FORGET_TURNS = 127
 # The first turns use exact orders: learned weights and remembered failures already vary the trees.
 _LEARNED_TURNS = 8
 # Sections and buffers read between two looks at the clock, and approximate seconds for each.
@@ -143,7 +146,9 @@ class NicheSearch(Rounds[_Attempt]):
         """
         turn = 0
         while True:
-            nodes = _FIRST_NODES * _luby(turn + 1)
+            if turn % _FORGET_TURNS == 0 and not self._full:
+                self._known = {}
+            nodes = _FIRST_NODES * _luby(turn % _FORGET_TURNS + 1)
             for share in self._shares():
                 for word in WORDS:
                     limit = self._limit(share)

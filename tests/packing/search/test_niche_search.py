@@ -10,7 +10,7 @@ from support.published import minimalloc
 
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search import niche_nogoods, niche_state
+from cpplan.packing.search import niche_nogoods, niche_search, niche_state
 from cpplan.packing.search.niche_search import NicheSearch, applies_to
 from cpplan.zoo import packing as instances
 
@@ -32,6 +32,29 @@ def test_failures_that_are_forgotten_are_found_again(monkeypatch):
         monkeypatch.setattr(niche_nogoods, name, value)
     for problem in parts(range(430, 460), 6, applies_to):
         assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
+
+
+def test_a_search_that_begins_again_each_turn_stays_exact(monkeypatch):
+    monkeypatch.setattr(niche_search, "_FORGET_TURNS", 1)
+    monkeypatch.setattr(niche_search, "_FIRST_NODES", 50)
+    for problem in parts(range(460, 490), 6, applies_to):
+        assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
+
+
+def test_what_failed_is_forgotten_but_in_perfect_packings(monkeypatch):
+    monkeypatch.setattr(niche_search, "_FORGET_TURNS", 2)
+    full, height = planted_height(instances.perfect_packing(20, seed=0))
+    hollow = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    for problem, kept in ((full, True), (hollow, False)):
+        search = NicheSearch(problem, seed=0)
+        search._low, search._high = height, height + 9
+        turn = 4 if search._full else 8  # words, at one limit or at two
+        attempts = search._in_turns()
+        early = next(attempts)
+        known = search._known[early.limit]
+        late = [next(attempts) for _ in range(2 * turn)][-1]
+        assert late.limit == early.limit
+        assert (search._known[late.limit].nogoods is known.nogoods) == kept
 
 
 def test_room_for_failures_grows_once_half_of_it_is_taken():
