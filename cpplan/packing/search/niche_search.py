@@ -50,7 +50,8 @@ _SHARES = (0.0, 0.5)
 _NEAR = 0.05
 _FIRST_NODES = 2_000
 # After this many turns, a whole cycle of Luby's, the search begins again without what it has
-# learned. In perfect packings, turns take longer and need it.
+# learned, then after twice as many, and so on: trees still grow until one is exhausted. In perfect
+# packings, turns take longer and need what was learned.
 _FORGET_TURNS = 127
 # The first turns use exact orders: learned weights and remembered failures already vary the trees.
 _LEARNED_TURNS = 8
@@ -146,9 +147,10 @@ class NicheSearch(Rounds[_Attempt]):
         """
         turn = 0
         while True:
-            if turn % _FORGET_TURNS == 0 and not self._full:
+            cycles, within = divmod(turn, _FORGET_TURNS)
+            if within == 0 and cycles & (cycles - 1) == 0 and not self._full:
                 self._known = {}
-            nodes = _FIRST_NODES * _luby(turn % _FORGET_TURNS + 1)
+            nodes = _FIRST_NODES * _luby(turn + 1)
             for share in self._shares():
                 for word in WORDS:
                     limit = self._limit(share)

@@ -62,7 +62,7 @@ Floats = NDArray[np.float64]
 
 
 class _Stage:
-    """The hardest buffers as a separate problem, sorted by first section.
+    """The hardest buffers as a separate problem, sorted by length class, then by first section.
 
     Attributes
     ----------

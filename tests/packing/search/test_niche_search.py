@@ -41,6 +41,15 @@ def test_a_search_that_begins_again_each_turn_stays_exact(monkeypatch):
         assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
 
 
+def test_trees_grow_however_often_the_search_begins_again(monkeypatch):
+    monkeypatch.setattr(niche_search, "_FORGET_TURNS", 3)
+    search = NicheSearch(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]), seed=0)
+    search._low, search._high = 12, 19
+    attempts = search._in_turns()
+    nodes = [next(attempts).nodes for _ in range(8 * 31)]
+    assert max(nodes) == nodes[-1] == 16 * niche_search._FIRST_NODES
+
+
 def test_what_failed_is_forgotten_but_in_perfect_packings(monkeypatch):
     monkeypatch.setattr(niche_search, "_FORGET_TURNS", 2)
     full, height = planted_height(instances.perfect_packing(20, seed=0))
