@@ -18,7 +18,7 @@ from cpplan.io.torch.training.joint_graph import (
     is_training_batch_norm,
     tangents_of,
 )
-from cpplan.io.torch.training.redrawing import copy_state, write_draw, write_redraw
+from cpplan.io.torch.training.redrawing import copy_state, write_draw, write_redraw, writes
 
 _WITHOUT_STATISTICS = torch.ops.aten._native_batch_norm_legit.no_stats
 
@@ -169,6 +169,10 @@ class _Writer:
         self.newest[node] = copied
         if not self.second:
             self.first_half.add(copied)
+        elif not writes(node):
+            # AOTAutograd copies all into the forward graph that reads nothing of the backward pass,
+            # and removes what is unused: but with ``fallback_random`` no op that may draw numbers.
+            copied.meta["partitioner_tag"] = "must_be_in_backward"
 
     def _read(self, node: Node, reader: Node | None) -> Node:
         """The copy of a node that a reader uses; the reader is ``None`` for results."""

@@ -31,7 +31,7 @@ from cpplan.io.torch.training.inductor import (  # noqa: E402
     keep_saved_inputs,
     workspace_by_inductor,
 )
-from cpplan.io.torch.training.joint_graph import read_joint  # noqa: E402
+from cpplan.io.torch.training.joint_graph import TURN, read_joint  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.io.torch.workspaces import workspace_of  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
@@ -229,6 +229,36 @@ def test_numbers_drawn_again_in_the_same_half_run_without_data():
     assert any(node.target is run_with_rng_state for node in forward.graph.nodes)
     given = [node.meta["val"] for node in forward.graph.find_nodes(op="placeholder")]
     FakeTensorProp(forward, given[0].fake_mode).propagate_dont_convert_inputs(*given)
+
+
+def test_ops_of_the_backward_pass_do_not_run_in_the_forward_pass_too():
+    """Attention may draw numbers; with ``fallback_random``, what does is never removed."""
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    counts = []
+
+    def partition(module, inputs, *, num_fwd_outputs, **others):
+        joint = read_joint(module, num_fwd_outputs)
+        order = [op.name for op in joint.graph.ops]
+        again = [name for name in order if name in joint.nodes]
+        again = [name for name in again if joint.nodes[name].target is attention]
+        turn = order.index(TURN) + 1
+        halves = split_halves(joint, [*order[:turn], *again, *order[turn:]])
+        counts.extend(
+            len(half.graph.find_nodes(op="call_function", target=attention)) for half in halves
+        )
+        return halves
+
+    backend = aot_autograd(fw_compiler=lambda g, i: g.forward, partition_fn=partition)
+    x = torch.randn(1, 2, 32, 16, requires_grad=True)
+    attend = nn.functional.scaled_dot_product_attention
+    gradients = []
+    with torch._inductor.config.patch(fallback_random=True):
+        for called in (torch.compile(attend, backend=backend), attend):
+            called(x, x, x).square().sum().backward()
+            gradients.append(x.grad)
+            x.grad = None
+    assert torch.equal(*gradients)
+    assert counts == [1, 1]
 
 
 def test_identity_of_a_partitioner_is_its_settings():
