@@ -9,7 +9,6 @@ from cpplan.packing.heuristics.fit_index import index_first_fit
 from cpplan.packing.heuristics.segregated_fit import segregated_fit
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.search.canonical_search import CanonicalSearch
-from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
@@ -46,12 +45,6 @@ def use_many_buffers() -> None:
     problem = _random_packing(2000)
     segregated_fit(problem, _ENDLESS)
     index_first_fit(problem, np.arange(len(problem)), _ENDLESS)
-
-
-def use_ejection() -> None:
-    """Make nine moves of the ejection search."""
-    problem = _random_packing(9)
-    EjectionSearch(problem, seed=0).run(_stacked(problem), moves=9, target=0, deadline=_ENDLESS)
 
 
 def use_insertion() -> None:

@@ -28,9 +28,6 @@ MANY_BUFFERS = LoopGroup(
     ),
     f"{_USES}:use_many_buffers",
 )
-EJECTION = LoopGroup(
-    "ejection", ("cpplan.packing.search.ejection_kernel",), f"{_USES}:use_ejection"
-)
 INSERTION = LoopGroup(
     "insertion", ("cpplan.packing.search.insertion_kernel",), f"{_USES}:use_insertion"
 )
@@ -40,4 +37,4 @@ SKYLINE = LoopGroup(
 STAGED = LoopGroup(
     "staged", ("cpplan.packing.search.staged_insertion_kernel",), f"{_USES}:use_staged"
 )
-LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE, STAGED
+LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, INSERTION, SKYLINE, STAGED

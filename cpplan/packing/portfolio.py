@@ -5,7 +5,7 @@ comes first, then local search, then CP-SAT: the searches that most often end a 
 With more than one worker, the exact search runs in its own thread beside the others.
 
 With many buffers, only searches are tried that take about linear time a move: insertion in stages
-and in windows of time, priority rules, and ejection.
+and in windows of time, and priority rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from cpplan.model.problem import Problem
 from cpplan.packing import loops
 from cpplan.packing.search import exact_search, insertion_search
-from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.exact_search import ExactSearch
 from cpplan.packing.search.exact_thread import ExactThread
 from cpplan.packing.search.insertion_search import InsertionSearch
@@ -76,16 +75,13 @@ class PartSearch:
             WindowedInsertion(problem, seed) if len(problem) >= active().many_buffers else None
         )
         if windows is not None:
-            staged = StagedInsertion.applies_to(problem)
-            if staged and len(problem) <= active().most_to_eject:
+            if len(problem) <= active().staged_buffers and StagedInsertion.applies_to(problem):
                 moves = active().staged_insertions_a_buffer * len(problem)
                 self._local.append((StagedInsertion(problem, seed), moves))
             if not windows.wide:
                 self._local.append((windows, active().windows))
         if ruled:
             self._local.append((PrioritySearch(problem, seed), active().rules))
-        if many and ruled and len(problem) <= active().most_to_eject:
-            self._local.append((EjectionSearch(problem, seed), active().ejections))
         if windows is not None and windows.wide:
             self._local.append((windows, active().wide_windows))
         if not many and insertion_search.applies_to(problem):

@@ -55,16 +55,16 @@ class PackingTuning:
         Windows without a lower peak after which other searches have their turn.
     wide_windows
         Windows in the first turn if many buffers are live at once.
+    staged_buffers
+        Most buffers for insertion in stages.
     staged_insertions_a_buffer
-        Insertions in stages, a buffer, in the first turn, if there are many buffers.
+        Its insertions, a buffer, in the first turn.
     rules
         Priority rules tried in the first turn.
     insertions_a_buffer
         Insertions a buffer in the first turn.
     brief_insertions_a_buffer
         Insertions a buffer of a brief search that only goes on while it lowers the peak.
-    ejections
-        Ejections in the first turn.
     rankings_a_buffer
         Rankings a buffer in the first turn.
     slices
@@ -76,8 +76,6 @@ class PackingTuning:
         turn.
     cp_sat_effort
         Effort of the first turn with CP-SAT for more buffers than that.
-    most_to_eject
-        Buffers above which ejection takes seconds to start.
     canonical_share
         Share of the nodes for the canonical search; the niche search gets the others if it applies.
     insertion_buffers
@@ -138,15 +136,6 @@ class PackingTuning:
         Windows around a buffer after which the aim is raised.
     window_patience
         Windows spent on buffers that a forced move put on top.
-    ejection_step, ejection_longest
-        Guided ejection: a limit as a share of the way from the best peak to the target, at first
-        and at most.
-    ejection_longer, ejection_shorter
-        Factors of that share after a limit that was met, and after one that was not.
-    ejection_patience
-        Moves a buffer before a limit is given up: a limit that can be met mostly is met soon.
-    ejection_relocations
-        Other buffers moved after each one placed.
     insertion_epoch
         Insertion: moves after which weights are halved.
     insertion_patience
@@ -210,17 +199,16 @@ class PackingTuning:
     windows: int = 1000
     windows_at_once: int = 3
     wide_windows: int = 1
+    staged_buffers: int = 30_000
     staged_insertions_a_buffer: int = 40
     rules: int = 50
     insertions_a_buffer: int = 600
     brief_insertions_a_buffer: int = 30
-    ejections: int = 20_000
     rankings_a_buffer: int = 10
     slices: int = 10
     few_buffers: int = 40
     cp_sat_at_once: int = 150
     cp_sat_effort: int = 16
-    most_to_eject: int = 30_000
     canonical_share: float = 0.2
     insertion_buffers: int = 5_000
     canonical_buffers: int = 5_000
@@ -252,12 +240,6 @@ class PackingTuning:
     window_near: float = 0.001
     window_tries: int = 3
     window_patience: int = 60
-    ejection_step: float = 0.3
-    ejection_longest: float = 0.5
-    ejection_longer: float = 1.5
-    ejection_shorter: float = 0.5
-    ejection_patience: int = 3
-    ejection_relocations: int = 1
     insertion_epoch: int = 1_000_000
     insertion_patience: int = 50
     tightness: float = 30.0

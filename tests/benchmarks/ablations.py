@@ -206,7 +206,7 @@ Figures = Callable[[Callable[[], Budget]], Iterator[Figure]]
 Without = dict[str, Any] | tuple[Any, str, Any]
 
 ABLATIONS: dict[str, tuple[Figures, Without]] = {
-    "packing without ejection": (FLAT, {"packing": {"most_to_eject": 0}}),
+    "packing without staged insertion": (FLAT, {"packing": {"staged_buffers": 0}}),
     "packing without windows": (TIMED, {"packing": {"windows": 0, "wide_windows": 0}}),
     "packing without priority rules": (RULED, {"packing": {"rules": 0}}),
     "packing without niche search": (TIGHT, {"packing": {"niche_buffers": 0}}),

@@ -17,7 +17,6 @@ from cpplan.zoo.packing import random_lifespans
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("ejection_search", "EjectionSearch"),
         ("staged_insertion", "StagedInsertion"),
         ("windowed_insertion", "WindowedInsertion"),
     ],
