@@ -121,8 +121,9 @@ class _Walk:
             else:
                 self._op(self.run[name])
         for op, moves in self.direct.items():
+            accessed = self._storages(self.run[op])
             for move in moves.values():
-                if move.tensor not in self._storages(self.run[op]):
+                if move.tensor not in accessed:
                     raise VerificationError(
                         f"{_described(move)}: the op does not access the tensor"
                     )
@@ -198,12 +199,15 @@ class _Walk:
             self._writes(run, name) for name in run.op.outputs + run.op.workspaces
         ) and bool(run.op.outputs)
         passed = {run.places[name].retention.name for name in run.op.outputs} if passes else set()
+        crossing = self._crossing(run) if direct else {}
+        here = f"op {run.op.name!r}"
         for root, begins in storages.items():
             move = direct.get(root)
-            here = f"op {run.op.name!r}"
             if move is not None:
                 self._check_movable(move)
-                self._check_direct(run, move, begins, free=root in passed)
+                whole = self.graph.tensor[root].nbytes
+                size = 0 if root in passed else min(crossing[root], whole)
+                self._check_direct(run, move, begins, size)
             pool = self.fast if move is None else self.slow
             if begins and not (self.holds.get(root) or len(self.writers[root]) > 1):
                 self.holds[root] = {pool}
@@ -212,19 +216,20 @@ class _Walk:
             else:
                 self._found(root, pool, here)
 
-    def _check_direct(self, run: Run, move: Move, begins: bool, *, free: bool) -> None:
+    def _crossing(self, run: Run) -> dict[str, int]:
+        """Sum of the bytes of an op's tensors in each storage."""
+        found: dict[str, int] = defaultdict(int)
+        for name in dict.fromkeys(run.op.tensors):
+            place = run.places[name]
+            found[place.retention.name] += place.end - place.begin
+        return found
+
+    def _check_direct(self, run: Run, move: Move, begins: bool, size: int) -> None:
         if (move.kind == "write") != begins:
             raise VerificationError(
                 f"{_described(move)}: op {run.op.name!r} "
                 f"{'writes' if begins else 'reads'} the tensor"
             )
-        names = list(dict.fromkeys(run.op.tensors))
-        sizes = [
-            run.places[name].end - run.places[name].begin
-            for name in names
-            if run.places[name].retention.name == move.tensor
-        ]
-        size = 0 if free else min(sum(sizes), self.graph.tensor[move.tensor].nbytes)
         if move.size != size:
             raise VerificationError(f"{_described(move)}: moves {size} B, not {move.size} B")
         if size and not self.plan.pools[1].direct:
