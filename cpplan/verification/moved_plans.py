@@ -16,7 +16,7 @@ from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
 from cpplan.program.moved import MovedProgram
 from cpplan.program.timeline import least_time
-from cpplan.verification.access_trace import Access
+from cpplan.verification.access_trace import Access, trace
 from cpplan.verification.bound_table import EVERY_OP_ONCE
 from cpplan.verification.claims import Proofs
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
@@ -34,6 +34,7 @@ from cpplan.verification.needed_buffers import (
 )
 from cpplan.verification.piece_copies import copied_bytes
 from cpplan.verification.pieces import Described, describe_pieces
+from cpplan.verification.relations import pairs_in_place
 
 
 class Moved(NamedTuple):
@@ -147,7 +148,8 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
 def copied_with_moves(moved: Moved, accesses: Sequence[Access]) -> int | None:
     """Bytes that a plan in pieces with moves copies to gather and to paste bands.
 
-    ``None`` without pieces. The accesses are those of the program with its moves as ops.
+    ``None`` without pieces. The accesses are those of the program with its moves as ops, if they
+    are known.
 
     Examples
     --------
@@ -159,13 +161,15 @@ def copied_with_moves(moved: Moved, accesses: Sequence[Access]) -> int | None:
     >>> copied_with_moves(read_moves(Graph("g", (), ()), plan, None), []) is None
     True
     """
-    there, described = moved.there, moved.described
+    there, described, still = moved.there, moved.described, moved.still
     if described is None:
         return None
+    program = there.program
+    accesses = accesses or trace(program, still.residency, pairs_in_place(program.graph, still))
     parts = {
         copy: described.parts[band]
         for copy, band in there.origin.items()
         if band in described.parts
     }
-    described = replace(described, graph=there.program.graph, parts=parts)
-    return copied_bytes(described, there.program, moved.still, accesses)
+    described = replace(described, graph=program.graph, parts=parts)
+    return copied_bytes(described, program, still, accesses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -14,11 +15,10 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
-from cpplan.model.tensor import LIMIT
+from cpplan.model.tensor import LIMIT, Tensor
 from cpplan.program.anf import Program, to_anf
 from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.pieces import Described, graph_of_pieces
-from cpplan.verification.runs import Retention
 
 
 def check_types(source: object, plan: object) -> None:
@@ -186,15 +186,52 @@ def needed_buffers(accesses: Sequence[Access], pools: Sequence[Pool] = (Pool(),)
         candidates={
             row: allowed
             for row, retention in enumerate(() if one_arena else spans)
-            if (allowed := _allowed_pools(retention, pools)) != everywhere
+            if (allowed := _allowed_pools(retention.name, retention.tensors, pools)) != everywhere
         },
     )
 
 
-def _allowed_pools(retention: Retention, pools: Sequence[Pool]) -> tuple[int, ...]:
-    """Positions of the pools that all tensors of a retention may lie in, in order of preference."""
-    constant = any(tensor.kind == "constant" for tensor in retention.tensors)
-    named = [tensor.pools for tensor in retention.tensors if tensor.pools is not None]
+def in_pools(buffers: Problem, graph: Graph, pools: Sequence[Pool]) -> Problem:
+    """The buffers of a graph's storages in these pools, as their tensors allow. O(tensors).
+
+    Raises
+    ------
+    VerificationError
+        If a buffer may lie in none of the pools.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Tensor
+    >>> graph = Graph("g", (Tensor("x", 8, kind="input", pools=("b",)),), ())
+    >>> alone = Problem(("x",), [0], [1], [8])
+    >>> in_pools(alone, graph, (Pool("a"), Pool("b"))).candidates
+    {0: (1,)}
+    """
+    columns = graph.columns
+    row = np.full(len(columns.names), -1, np.int64)
+    row[[columns.number[name] for name in buffers.names]] = np.arange(len(buffers))
+    rows = row[columns.root]
+    lying: dict[int, list[Tensor]] = {}
+    for k in np.flatnonzero(rows >= 0).tolist():
+        lying.setdefault(int(rows[k]), []).append(graph.tensors[k])
+    everywhere = tuple(range(len(pools)))
+    # Most buffers are alike: what they may use is found once.
+    known: dict[tuple[object, ...], tuple[int, ...]] = {}
+    candidates: dict[int, tuple[int, ...]] = {}
+    for k, tensors in lying.items():
+        alike = tuple([(tensor.pools, tensor.kind) for tensor in tensors])
+        allowed = known.get(alike)
+        if allowed is None:
+            allowed = known[alike] = _allowed_pools(buffers.names[k], tensors, pools)
+        if allowed != everywhere:
+            candidates[k] = allowed
+    return replace(buffers, pools=tuple(pools), candidates=candidates)
+
+
+def _allowed_pools(name: str, tensors: Sequence[Tensor], pools: Sequence[Pool]) -> tuple[int, ...]:
+    """Positions of the pools that all tensors of a buffer may lie in, in order of preference."""
+    constant = any(tensor.kind == "constant" for tensor in tensors)
+    named = [tensor.pools for tensor in tensors if tensor.pools is not None]
     for_constants = constant and any(pool.kind == "constant" for pool in pools)
     wanted = "constant" if for_constants else "workspace"
     number = {pool.name: k for k, pool in enumerate(pools)}
@@ -207,7 +244,7 @@ def _allowed_pools(retention: Retention, pools: Sequence[Pool]) -> tuple[int, ..
         and (pool.kind == "workspace" or constant)
     )
     if not allowed:
-        raise VerificationError(f"buffer {retention.name!r} may lie in none of the plan's pools")
+        raise VerificationError(f"buffer {name!r} may lie in none of the plan's pools")
     return allowed
 
 

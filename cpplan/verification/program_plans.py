@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from cpplan.model.certificates import ForcedAt
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
+from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, runs_once
 from cpplan.verification.access_trace import Access, replay
 from cpplan.verification.aliasing import Union, shared_unions
@@ -31,10 +34,12 @@ from cpplan.verification.hand_overs import (
     find_hand_overs,
     least_bytes_handed_over,
 )
+from cpplan.verification.layout import check_addresses, check_pools
 from cpplan.verification.matched_buffers import match_buffers
 from cpplan.verification.needed_buffers import (
     check_costs,
     check_first_last,
+    in_pools,
     needed_buffers,
     planned_offsets,
     planned_program,
@@ -89,6 +94,8 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     # Bytes copied can only be counted on the access trace.
     alone = tuple(plan.pools) == (Pool(),) and not plan.pieces and plan.copied_bytes is None
     if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
+        return found
+    if _moves_alone(plan) and runs_once(program) and (found := _check_pooled(program, plan)):
         return found
     accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(accesses, plan.pools)
@@ -152,6 +159,44 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
     check_ends(program.graph, plan, None)
     least = cited_cost(program, plan, (), ())
     return Needs(needed, floors=floors, disjoint=True, least_cost=least)
+
+
+def _moves_alone(plan: Plan) -> bool:
+    """True for a plan in several pools, without pieces, that bounds neither its peaks nor cost."""
+    bounds = plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by
+    claims = plan.objective_bound, plan.objective_value, plan.certificate, plan.cost_certificate
+    plain = not plan.pieces and plan.copied_bytes is None
+    return plain and len(plan.pools) > 1 and not any(claims) and set(bounds) == {None}
+
+
+def _check_pooled(program: Program, plan: Plan) -> Needs | None:
+    """The buffers of a plan in several pools whose ops run once each, without bodies or bounds.
+
+    ``None`` if tensors share bytes and only the access trace can tell if they may.
+    """
+    needed = in_pools(buffers_of_single_runs(program, plan.residency), program.graph, plan.pools)
+    if plan.relations:
+        allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
+        if allowed is None:
+            return None
+        try:
+            offset, pool = match_buffers(needed, plan, planned_offsets(plan))
+            check_pools(needed, pool)
+            check_addresses(needed, pool, offset)
+        except VerificationError:
+            return None
+        # One pool above the other, buffers of two pools have no address in common.
+        ends = np.zeros(len(plan.pools), np.int64)
+        np.maximum.at(ends, pool, offset + needed.size)
+        if sum(ends.tolist()) >= LIMIT:
+            return None
+        address = offset + (np.cumsum(ends) - ends)[pool]
+        if not find_disjoint(plan.relations, allowed.hand_overs, needed, address):
+            return None
+    check_costs(program, plan)
+    check_first_last(plan)
+    check_ends(program.graph, plan, None)
+    return Needs(needed, disjoint=bool(plan.relations))
 
 
 def _forced_by_hand_overs(program: Program, plan: Plan, needed: Problem, allowed: Allowed) -> int:

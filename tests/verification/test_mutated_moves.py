@@ -9,15 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cases import seeds
+from support.plan_verdicts import accepts
 from support.spill_oracle import random_spill_graph
 
 import cpplan
 from cpplan import Graph, Plan, Pool
 from cpplan.model.errors import VerificationError
 from cpplan.model.moves import Move
+from cpplan.model.plan import Relation
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.spilling.problem import spill_problem
+from cpplan.verification import program_plans
 
 Mutation = Callable[[random.Random, Plan], "Plan | None"]
 
@@ -234,3 +237,52 @@ def test_plan_with_moves_survives_json(seed: int, tmp_path) -> None:
     assert again == plan
     assert again.moved_bytes == plan.moved_bytes
     cpplan.verify(graph, again)
+
+
+def _other_relations(rng: random.Random, plan: Plan) -> Plan:
+    """A plan with a relation less, one turned around, or one of two other buffers."""
+    relations = list(plan.relations)
+    what = rng.randrange(3)
+    if relations and what == 0:
+        relations.pop(rng.randrange(len(relations)))
+    elif relations and what == 1:
+        k = rng.randrange(len(relations))
+        relations[k] = relations[k]._replace(tensor=relations[k].other, other=relations[k].tensor)
+    else:
+        relations.append(Relation("in place", *rng.sample(plan.buffers, 2)))
+    return replace(plan, relations=tuple(relations))
+
+
+def _another_offset(rng: random.Random, plan: Plan) -> Plan:
+    offset = np.array(plan.offset)
+    offset[rng.randrange(len(offset))] = rng.choice(offset.tolist())
+    ends = np.zeros(2, np.int64)
+    np.maximum.at(ends, plan.pool, offset + plan.size)
+    return replace(plan, offset=offset, peak=int(ends.sum()))
+
+
+def test_check_in_bulk_accepts_the_moves_that_the_access_trace_accepts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_bulk, taken, rng = program_plans._check_pooled, [], random.Random(7)
+    verdicts = {True: 0, False: 0}
+    for seed in range(12):
+        graph, plan = _plan(seed)
+        changes = [_other_relations, _another_offset, _another_pool, _views_elsewhere] * 3
+        for changed in [plan, *(change(rng, plan) for change in changes)]:
+            if changed is None:
+                continue
+            with monkeypatch.context() as only:
+                only.setattr(program_plans, "_check_pooled", lambda *given: None)
+                expected = accepts(cpplan.verify, graph, changed)
+            with monkeypatch.context() as both:
+                both.setattr(
+                    program_plans,
+                    "_check_pooled",
+                    lambda *given: taken.append(found := in_bulk(*given)) or found,
+                )
+                assert accepts(cpplan.verify, graph, changed) == expected
+            verdicts[expected] += 1
+    assert min(verdicts.values()) > 20
+    assert sum(found is not None for found in taken) > 20
+    assert any(found is not None and found.disjoint for found in taken)
