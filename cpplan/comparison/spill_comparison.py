@@ -26,7 +26,7 @@ from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
 from cpplan.spilling.packed import Layout, lay_out
-from cpplan.spilling.problem import Flags, alignments, spill_problem
+from cpplan.spilling.problem import Flags, spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
 
 Placer = Callable[[Program, Residency, tuple[Pool, Pool]], set[str] | None]
@@ -210,8 +210,7 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
     budget = make_budget(max(deadline.remaining(), active().least_packing))
     layout = judge.lay_out(kept, budget)
     if not layout.fits and deadline.remaining() > judge.layout_seconds:
-        align = alignments(judge.program, judge.residency, judge.pools[0], problem.names)
-        search = AddressSearch(problem, align, judge.pools[0].capacity or 0, budget.seed)
+        search = AddressSearch(problem, judge.pools[0].capacity or 0, budget.seed)
         placed = search.place_first([(kept, None)], deadline)
         if placed is None:
             return failed("not packed", unpacked)

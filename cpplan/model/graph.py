@@ -167,13 +167,28 @@ class Op:
             and type(self.cost) is int
             and 0 <= self.cost < LIMIT
             and set(map(type, (self.placements, self.bodies, self.after))) == {tuple}
-            and not (self.placements or self.bodies or self.after)
+            and not (self.bodies or self.after)
+            and (not self.placements or self._has_plain_placements())
             and self.sequence is None
             and self.axes == ()
             and all(
                 type(pair) is tuple and len(pair) == 2 and pair[0] in outputs and pair[1] in inputs
                 for pair in self.in_place
             )
+        )
+
+    def _has_plain_placements(self) -> bool:
+        """True for a few placements between the op's inputs and outputs."""
+        inputs, outputs = self.inputs, self.outputs
+        return len(self.placements) <= _MANY_PAIRS and all(
+            type(placement) is Placement
+            and type(placement.offset) is int
+            and 0 <= placement.offset < LIMIT
+            and (
+                (placement.part in inputs and placement.whole in outputs)
+                or (placement.part in outputs and placement.whole in inputs)
+            )
+            for placement in self.placements
         )
 
     @property

@@ -122,7 +122,7 @@ class Tensor:
         """True if a quick check finds all fields right, as for most tensors."""
         view_of = self.view_of
         return (
-            self.pools is None
+            (self.pools is None or _is_one_name(self.pools))
             and type(self.size) is type(self.alignment) is int
             and 0 <= self.size < LIMIT
             and self._has_plain_shape(self.size)
@@ -179,6 +179,11 @@ class Tensor:
         computed = tensor_bytes(shape, self.dtype)
         check_count(f"tensor {self.name!r}: bytes of its shape and dtype", computed)
         return computed
+
+
+def _is_one_name(pools: object) -> bool:
+    """True for a tuple of one string."""
+    return type(pools) is tuple and len(pools) == 1 and type(pools[0]) is str
 
 
 def read_count(what: str, value: object) -> int | Dim:

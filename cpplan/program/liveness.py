@@ -55,8 +55,8 @@ def to_problem(
     [('x', 0, 1), ('t', 0, 2), ('y', 1, 2)]
     """
     residency = residency or Residency()
-    if pools is None and runs_once(program):
-        return _in_bulk(program, residency)
+    if runs_once(program):
+        return _in_bulk(program, residency, pools)
     graph, stop = program.graph, max(1, program.starts[-1])
     sweep = _sweep(program, residency)
     table = sweep.table
@@ -104,7 +104,7 @@ def live_bytes(program: Program) -> Ints:
     return live[: program.starts[-1]]
 
 
-def _in_bulk(program: Program, residency: Residency) -> Problem:
+def _in_bulk(program: Program, residency: Residency, pools: Sequence[Pool] | None) -> Problem:
     """The problem of a program whose storages have one interval each, from all accesses at once.
 
     Buffers come in the order of the sweep: tensors that the caller brings in the order listed, then
@@ -144,14 +144,25 @@ def _in_bulk(program: Program, residency: Residency) -> Problem:
     outside[row[columns.are(outside_kinds(residency))]] = True
     rows = np.flatnonzero(~outside)
     chosen = storages[rows]
+    names = tuple([columns.names[k] for k in chosen.tolist()])
+    candidates: dict[int, tuple[int, ...]] = {}
+    if pools is not None:
+        lying: list[list[Tensor]] = [[] for _ in storages]
+        for k, tensor in zip(row.tolist(), graph.tensors, strict=True):
+            if k >= 0:
+                lying[k].append(tensor)
+        together = (lying[k] for k in rows.tolist())
+        candidates = assign_candidates(pools, list(zip(names, together, strict=True)))
     return Problem(
-        names=tuple([columns.names[k] for k in chosen.tolist()]),
+        names=names,
         lower=lower[rows],
         upper=upper[rows],
         size=columns.size[chosen],
         alignment=_alignments(columns, row, storages, rows),
         reads=np.bincount(read, minlength=count)[rows],
         writes=np.bincount(write[~passed], minlength=count)[rows],
+        pools=(Pool(),) if pools is None else tuple(pools),
+        candidates=candidates,
         name=graph.name,
     )
 

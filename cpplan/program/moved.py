@@ -11,7 +11,7 @@ move.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
@@ -56,6 +56,8 @@ def program_with_moves(
     order: Sequence[str],
     moves: Sequence[Move],
     pools: tuple[str, str],
+    *,
+    storages: Mapping[str, Storage] | None = None,
 ) -> MovedProgram:
     """The program that runs the ops and moves of an order.
 
@@ -71,6 +73,8 @@ def program_with_moves(
         All moves, in order.
     pools
         Names of the fast and of the slow pool.
+    storages
+        Storages of the graph, if they are known.
 
     Raises
     ------
@@ -88,16 +92,16 @@ def program_with_moves(
     >>> [(op.name, op.inputs, op.outputs) for op in moved.program.ops]
     [('reload x', ('x@slow',), ('x',)), ('f', ('x',), ('y',))]
     """
-    return _Maker(graph, residency, pools).make(order, moves)
+    storages = find_storages(graph, residency) if storages is None else storages
+    return _Maker(graph, storages, pools).make(order, moves)
 
 
 class _Maker:
     """Copies of storages and ops of a program under construction."""
 
-    def __init__(self, graph: Graph, residency: Residency, pools: tuple[str, str]):
-        self.graph, self.residency = graph, residency
+    def __init__(self, graph: Graph, storages: Mapping[str, Storage], pools: tuple[str, str]):
+        self.graph, self.storages = graph, storages
         self.fast, self.slow = pools
-        self.storages = find_storages(graph, residency)
         self.names = CopyNames(t.name for t in graph.tensors)
         self.taken = {t.name for t in graph.tensors}
         self.slow_names: dict[str, str] = {}
@@ -206,23 +210,31 @@ class _Maker:
                 where = "slow" if slow else "fast"
                 raise InputError(f"op {op.name!r} uses {root!r}, which is not in the {where} pool")
             there[root] = slow
-
-        def copy(name: str) -> str:
+        first = {root for root, slow in there.items() if not slow and self.copies[root] == 1}
+        if len(first) == len(there) and not op.axes:
+            return op  # it accesses first copies, which have the tensors' own names
+        copies = {}
+        for name in op.tensors:
             root = self.graph.root[name][0]
             if root not in there:
-                return name
-            return self._slow_name(name) if there[root] else self._fast_name(root, name)
-
-        return replace(
-            op,
-            inputs=tuple(map(copy, op.inputs)),
-            outputs=tuple(map(copy, op.outputs)),
-            workspaces=tuple(map(copy, op.workspaces)),
-            in_place=tuple((copy(one), copy(other)) for one, other in op.in_place),
+                copies[name] = name
+            else:
+                copies[name] = self._slow_name(name) if there[root] else self._fast_name(root, name)
+        return Op(
+            name=op.name,
+            kind=op.kind,
+            inputs=tuple([copies[name] for name in op.inputs]),
+            outputs=tuple([copies[name] for name in op.outputs]),
+            workspaces=tuple([copies[name] for name in op.workspaces]),
+            cost=op.cost,
+            recomputable=op.recomputable,
+            in_place=tuple([(copies[one], copies[other]) for one, other in op.in_place]),
             placements=tuple(
-                Placement(copy(p.part), copy(p.whole), p.offset) for p in op.placements
+                [Placement(copies[p.part], copies[p.whole], p.offset) for p in op.placements]
             ),
-            axes=(),
+            bodies=op.bodies,
+            after=op.after,
+            sequence=op.sequence,
         )
 
     def _fast_name(self, root: str, name: str) -> str:
@@ -252,6 +264,7 @@ class _Maker:
     ) -> list[Tensor]:
         """Tensors of all copies; a first copy is the model's input, a last copy its output."""
         made: list[Tensor] = []
+        pools = (self.fast,), (self.slow,)
         for tensor in self.graph.tensors:
             root = self.graph.root[tensor.name][0]
             storage = self.storages.get(root)
@@ -270,9 +283,19 @@ class _Maker:
                 begins_elsewhere = kind in ("input", "constant") and name != begins[tensor.name]
                 if begins_elsewhere or (kind == "output" and name != ends[tensor.name]):
                     kind = "intermediate"
-                pool = self.slow if number is None else self.fast
                 origin[name] = tensor.name
-                made.append(replace(tensor, name=name, kind=kind, view_of=base, pools=(pool,)))
+                made.append(
+                    Tensor(
+                        name=name,
+                        size=tensor.size,
+                        shape=tensor.shape,
+                        dtype=tensor.dtype,
+                        kind=kind,
+                        alignment=tensor.alignment,
+                        view_of=base,
+                        pools=pools[number is None],
+                    )
+                )
         return made
 
     def _fast_copies(self, root: str) -> range:

@@ -43,7 +43,15 @@ def assign_candidates(
     """
     number = {pool.name: k for k, pool in enumerate(pools)}
     found: dict[int, tuple[int, ...]] = {}
+    everywhere = tuple(range(len(pools)))
+    # Most buffers are alike: their candidates are found once.
+    known: dict[tuple[object, ...], tuple[int, ...]] = {}
     for row, (name, tensors) in enumerate(buffers):
+        alike = tuple([(tensor.pools, tensor.kind) for tensor in tensors])
+        if alike in known:
+            if known[alike] != everywhere:
+                found[row] = known[alike]
+            continue
         constant = any(tensor.kind == "constant" for tensor in tensors)
         kind = "constant" if constant and _has(pools, "constant") else "workspace"
         named = [_named(tensor, number) for tensor in tensors if tensor.pools is not None]
@@ -51,14 +59,15 @@ def assign_candidates(
         chosen = named[0] if named else default
         left = tuple(k for k in chosen if all(k in other for other in named))
         if not left:
-            known = ", ".join(number)
-            raise InputError(f"buffer {name!r}: has no candidate pool among {known}")
+            names = ", ".join(number)
+            raise InputError(f"buffer {name!r}: has no candidate pool among {names}")
         read_only = next((pools[k].name for k in left if pools[k].kind == "constant"), None)
         if read_only is not None and not constant:
             raise InputError(
                 f"buffer {name!r}: is written, but pool {read_only!r} is for constants"
             )
-        if left != tuple(range(len(pools))):
+        known[alike] = left
+        if left != everywhere:
             found[row] = left
     return found
 

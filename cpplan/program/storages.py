@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
-from cpplan.program.liveness import is_outside
+from cpplan.program.liveness import outside_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +52,32 @@ def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
     >>> [(name, storage.writer, storage.movable) for name, storage in found.items()]
     [('x', None, True), ('y', 'f', True)]
     """
+    roots, outside = graph.root, outside_kinds(residency)
     lying: dict[str, list[Tensor]] = {}
     for tensor in graph.tensors:
-        lying.setdefault(graph.root[tensor.name][0], []).append(tensor)
-    writers: dict[str, list[tuple[str, str]]] = {root: [] for root in lying}
+        lying.setdefault(roots[tensor.name][0], []).append(tensor)
+    writers: dict[str, list[tuple[str, str]]] = {}
     for op in graph.ops:
-        read = {graph.root[name][0] for name in op.inputs}
-        for name in op.outputs + op.workspaces:
-            root = graph.root[name][0]
+        read = {roots[name][0] for name in op.inputs}
+        for name in op.outputs + op.workspaces if op.workspaces else op.outputs:
+            root = roots[name][0]
             if root not in read or not _passed_on(graph, op, name):
-                writers[root].append((op.name, name))
+                writers.setdefault(root, []).append((op.name, name))
     found = {}
     for root, tensors in lying.items():
         kinds = {tensor.kind for tensor in tensors}
-        constant = "constant" in kinds
-        if any(is_outside(tensor, residency) for tensor in tensors):
+        if not outside.isdisjoint(kinds):
             continue
-        written = writers[root]
+        written = writers.get(root, [])
         whole = len(written) == 1 and written[0][1] == root
-        brought = not written
+        brought, constant = not written, "constant" in kinds
         kept = "output" in kinds or ("input" in kinds and residency.inputs == "keep") or constant
         handed_back = brought and "output" in kinds
         movable = (brought or whole) and "workspace" not in kinds and not handed_back
-        movable = movable and graph.tensor[root].nbytes > 0
+        base = graph.tensor[root]
+        movable = movable and base.nbytes > 0
         writer = written[0][0] if whole else None
-        found[root] = Storage(
-            graph.tensor[root], tuple(tensors), writer, brought, kept, movable
-        )  # fmt: skip
+        found[root] = Storage(base, tuple(tensors), writer, brought, kept, movable)
     return found
 
 
@@ -95,13 +94,14 @@ def crossing_bytes(graph: Graph, op: Op) -> dict[str, int]:
     >>> crossing_bytes(graph, graph.ops[0])
     {'x': 0}
     """
+    roots, tensor = graph.root, graph.tensor
     passes = passes_on(graph, op)
-    passed = {graph.root[name][0] for name in op.outputs} if passes else set()
+    passed = {roots[name][0] for name in op.outputs} if passes else set()
     found: dict[str, int] = {}
     for name in dict.fromkeys(op.tensors):
-        root = graph.root[name][0]
-        size = 0 if root in passed else graph.tensor[name].nbytes
-        found[root] = min(found.get(root, 0) + size, graph.tensor[root].nbytes)
+        root = roots[name][0]
+        size = 0 if root in passed else tensor[name].nbytes
+        found[root] = min(found.get(root, 0) + size, tensor[root].nbytes)
     return found
 
 
@@ -122,13 +122,16 @@ def passes_on(graph: Graph, op: Op) -> bool:
 
 def _passed_on(graph: Graph, op: Op, name: str) -> bool:
     """True if inputs in the same storage hold all bytes of an output already."""
-    root, begin = graph.root[name]
+    roots = graph.root
+    root, begin = roots[name]
+    if root not in {roots[other][0] for other in op.inputs}:
+        return False
     end = begin + graph.tensor[name].nbytes
     at = begin
     for low, high in sorted(_spans(graph, root, op.inputs)):
         if low <= at < high:
             at = high
-    return at >= end and any(graph.root[other][0] == root for other in op.inputs)
+    return at >= end
 
 
 def _spans(graph: Graph, root: str, names: Iterable[str]) -> Iterable[tuple[int, int]]:
@@ -147,8 +150,9 @@ def accessed_storages(graph: Graph, op: Op, storages: Mapping[str, Storage]) -> 
     >>> accessed_storages(graph, graph.ops[0], find_storages(graph, Residency()))
     ('x',)
     """
-    roots = dict.fromkeys(graph.root[name][0] for name in op.tensors)
-    return tuple(root for root in roots if root in storages)
+    roots = graph.root
+    accessed = dict.fromkeys([roots[name][0] for name in op.tensors])
+    return tuple([root for root in accessed if root in storages])
 
 
 def overwritten(graph: Graph, op: Op) -> tuple[tuple[str, str], ...]:

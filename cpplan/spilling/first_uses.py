@@ -29,7 +29,7 @@ def use_addresses() -> None:
     ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("x", "a"), outputs=("b",))
     program = to_anf(Graph("g", tensors, ops))
     problem = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
-    search = AddressSearch(problem, [1] * len(problem.names), 24, 0)
+    search = AddressSearch(problem, 24, 0)
     search.run([(problem.all_kept(), None)], Deadline(0.1, deterministic=True), 0)
 
 
@@ -48,5 +48,5 @@ def use_repacking() -> None:
     problem = spill_problem(
         to_anf(Graph("g", tensors, ops)), Residency(), (Pool("fast", 16), Pool("slow"))
     )
-    search = Repacking(problem, [1] * len(problem.names), 16, 0)
+    search = Repacking(problem, 16, 0)
     search.run(problem.all_kept(), None, Deadline(0.1, deterministic=True), 0)

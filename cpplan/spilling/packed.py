@@ -121,9 +121,12 @@ def lay_out(
     """
     names = pools[0].name, pools[1].name
     order, moves = order_with_moves(problem, kept, names, hidden)
-    moved = program_with_moves(program.graph, residency, order, moves, names)
+    moved = program_with_moves(
+        program.graph, residency, order, moves, names, storages=problem.storages
+    )
     buffers = to_problem(moved.program, residency, pools)
-    pool = np.array([buffers.candidates_of(row)[0] for row in range(len(buffers))], np.int64)
+    pool = np.zeros(len(buffers), np.int64)
+    pool[[*buffers.candidates]] = [first for first, *_ in buffers.candidates.values()]
     offset = np.zeros(len(buffers), np.int64)
     rows = np.flatnonzero(pool == 0)
     program_there, part = _in_pool(moved.program, names[0]), buffers.in_pool(0, rows)
@@ -245,8 +248,11 @@ def _in_pool(program: Program, pool: str) -> Program:
     def here(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in names if name not in away)
 
+    # Most ops access no tensor of another pool.
     ops = tuple(
-        replace(
+        op
+        if away.isdisjoint(op.tensors)
+        else replace(
             op,
             inputs=here(op.inputs),
             outputs=here(op.outputs),

@@ -15,7 +15,7 @@ there. Everything else follows from these choices:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program
 from cpplan.program.moved import may_lie
 from cpplan.program.storages import (
@@ -47,8 +48,8 @@ class SpillProblem:
     ----------
     names
         The ``n`` storages that may move; each has an access.
-    size, room
-        Bytes without and with padding in the fast pool, shape ``(n,)``.
+    size, room, alignment
+        Bytes without and with padding in the fast pool, and alignment there, shape ``(n,)``.
     spill_cost, reload_cost
         Cost of writing each storage to the slow pool and of reading it back, shape ``(n,)``: its
         bytes, or the cycles that the move takes if time is minimised.
@@ -79,11 +80,14 @@ class SpillProblem:
         Capacity of the fast pool, padded as the rooms are.
     ops
         Name of the op of each step.
+    storages
+        All storages of the graph, also those that cannot move.
     """
 
     names: tuple[str, ...]
     size: Ints
     room: Ints
+    alignment: Ints
     spill_cost: Ints
     reload_cost: Ints
     written: Flags
@@ -108,6 +112,7 @@ class SpillProblem:
     base: Ints
     capacity: int
     ops: tuple[str, ...]
+    storages: Mapping[str, Storage] = field(repr=False)
 
     @property
     def steps(self) -> int:
@@ -223,8 +228,8 @@ def spill_problem(
     Raises
     ------
     InputError
-        If the program runs an op twice or has bodies, the fast pool has no capacity, or a storage
-        may lie in neither pool.
+        If the program runs an op twice or has bodies, the fast pool has no capacity, a storage may
+        lie in neither pool, or its alignments have no common multiple below 2**62.
 
     Examples
     --------
@@ -262,6 +267,7 @@ def spill_problem(
         names=tuple(rows.names),
         size=size,
         room=room,
+        alignment=np.array([grids[name] for name in rows.names], np.int64),
         spill_cost=_costs("spill", size, slow),
         reload_cost=_costs("reload", size, slow),
         written=np.array([not s.brought for s in rows.storages], bool),
@@ -286,6 +292,7 @@ def spill_problem(
         base=base,
         capacity=-(-fast.capacity // grid) * grid,
         ops=program.names,
+        storages=storages,
     )
 
 
@@ -295,14 +302,6 @@ def _costs(kind: MoveKind, sizes: Ints, slow: Pool | None) -> Ints:
         return sizes
     cycles = (move_cycles(kind, bytes_, slow) for bytes_ in sizes.tolist())
     return np.fromiter(cycles, np.int64, len(sizes))
-
-
-def alignments(
-    program: Program, residency: Residency, fast: Pool, names: Sequence[str]
-) -> list[int]:
-    """Alignments of some storages in the fast pool, in bytes."""
-    storages = find_storages(program.graph, residency)
-    return [_grid(storages[name], fast) for name in names]
 
 
 def _check_program(program: Program, fast: Pool) -> None:
@@ -316,7 +315,13 @@ def _check_program(program: Program, fast: Pool) -> None:
 
 
 def _grid(storage: Storage, fast: Pool) -> int:
-    return math.lcm(fast.alignment, *(tensor.alignment for tensor in storage.tensors))
+    grid = math.lcm(fast.alignment, *(tensor.alignment for tensor in storage.tensors))
+    if grid >= LIMIT:
+        raise InputError(
+            f"tensor {storage.tensor.name!r}: alignments in it and of pool {fast.name!r} have no "
+            "common multiple below 2**62"
+        )
+    return grid
 
 
 def _stays(storage: Storage) -> bool:

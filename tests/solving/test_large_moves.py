@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from cpplan import Graph, Plan, Pool, solve, verify
+from cpplan.program import moved, storages
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
+from cpplan.spilling import problem
 from tests.benchmarks.time_limits import GRAPHS
 
 
@@ -54,3 +56,16 @@ def test_lines_that_verify_moves_grow_in_proportion_to_the_ops(name):
         for graph, plan in zip(graphs, plans, strict=True)
     )
     assert many < 5 * few
+
+
+def test_storages_are_found_once_to_plan_and_once_to_verify(monkeypatch):
+    calls = []
+
+    def find(*given):
+        calls.append(given)
+        return storages.find_storages(*given)
+
+    for module in problem, moved:
+        monkeypatch.setattr(module, "find_storages", find)
+    assert in_half(GRAPHS["residual"](60)).moved_bytes
+    assert len(calls) == 2

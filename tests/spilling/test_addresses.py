@@ -11,6 +11,8 @@ from support.cases import seeds
 from support.spill_oracle import random_spill_graph
 
 import cpplan
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
@@ -18,7 +20,7 @@ from cpplan.runtime.budget import make_budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
-from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
+from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.retentions import find_retentions
 from cpplan.spilling.search.addresses import AddressSearch, Placed
 
@@ -32,8 +34,7 @@ def test_places_are_a_packing_of_the_gaps_kept(seed: int, direct: bool) -> None:
     problem = spill_problem(program, Residency(), pools, share=True)
     if find_shortfall(problem) is not None:
         return
-    align = alignments(program, Residency(), pools[0], problem.names)
-    search = AddressSearch(problem, align, pools[0].capacity or 0, seed)
+    search = AddressSearch(problem, pools[0].capacity or 0, seed)
     deadline = Deadline(0.005, deterministic=True)
     placed = search.run([(problem.all_kept(), None)], deadline, 0)
     if placed is None:
@@ -87,7 +88,7 @@ def test_changes_followed_in_part_give_the_packing_of_all_steps(seed: int) -> No
     problem = spill_problem(program, Residency(), pools, share=True)
     if find_shortfall(problem) is not None:
         return
-    search = AddressSearch(problem, [1] * len(problem.names), pools[0].capacity or 0, seed)
+    search = AddressSearch(problem, pools[0].capacity or 0, seed)
     placed = search.place(problem.all_kept(), np.zeros(len(problem.access_step), np.int64), 0.5)
     assert placed is not None
     packing = search.settle(placed, placed.places)
@@ -115,7 +116,7 @@ def test_tensor_in_the_way_of_the_next_one_is_evicted() -> None:
     )
     pools = Pool("fast", 32), Pool("slow")
     problem = spill_problem(to_anf(cpplan.Graph("g", tensors, ops)), Residency(), pools)
-    search = AddressSearch(problem, [1] * 5, 32, 0)
+    search = AddressSearch(problem, 32, 0)
     names = [problem.names[storage] for storage in problem.access_storage.tolist()]
     wanted = np.array([8 * "abcd".find(name) for name in names])
     placed = search.place(problem.all_kept(), np.maximum(wanted, 0), 0.0)
@@ -124,3 +125,10 @@ def test_tensor_in_the_way_of_the_next_one_is_evicted() -> None:
     found = search.run([(problem.all_kept(), wanted)], Deadline(0.1, deterministic=True), 0)
     assert found is not None
     assert found.paid == 0
+
+
+def test_alignments_without_a_common_multiple_are_refused() -> None:
+    graph = Graph("g", (Tensor("x", 8, kind="input", alignment=3**30),), (Op("f", inputs=("x",)),))
+    pools = Pool("fast", 16, alignment=1 << 40), Pool("slow")
+    with pytest.raises(InputError, match=r"tensor 'x': alignments .* no common multiple below"):
+        spill_problem(to_anf(graph), Residency(), pools)

@@ -17,7 +17,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
-from cpplan.spilling.problem import alignments, spill_problem
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.repacking import Repacking, applies_to
 from cpplan.spilling.tuning import SpillingTuning
 
@@ -32,8 +32,7 @@ def test_places_are_a_packing_of_the_gaps_kept(direct: bool) -> None:
         problem = spill_problem(program, Residency(), pools)
         if find_shortfall(problem) is not None or not applies_to(problem):
             continue
-        align = alignments(program, Residency(), pools[0], problem.names)
-        search = Repacking(problem, align, pools[0].capacity or 0, seed)
+        search = Repacking(problem, pools[0].capacity or 0, seed)
         placed = search.run(problem.all_kept(), None, Deadline(0.02, deterministic=True), 0)
         if placed is None:
             continue
@@ -67,7 +66,7 @@ def test_the_gap_that_does_not_fit_is_dropped() -> None:
     """Three tensors of 8 bytes cross step 3, and two fit: one is spilled and reloaded."""
     program = to_anf(steps_of((0, 4), (1, 5), (2, 6), size=8, steps=7))
     problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
-    search = Repacking(problem, [1, 1, 1], 16, 0)
+    search = Repacking(problem, 16, 0)
     placed = search.run(problem.all_kept(), None, Deadline(1, deterministic=True), 16)
     assert placed is not None
     assert (placed.paid, int((~placed.kept).sum())) == (16, 1)
@@ -76,7 +75,7 @@ def test_the_gap_that_does_not_fit_is_dropped() -> None:
 def test_a_dropped_gap_is_kept_again_where_it_fits() -> None:
     program = to_anf(steps_of((0, 4), (1, 5), size=8, steps=6))
     problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
-    search = Repacking(problem, [1, 1], 16, 0)
+    search = Repacking(problem, 16, 0)
     nothing = np.zeros(len(problem.gap_storage), bool)
     placed = search.run(nothing, None, Deadline(1, deterministic=True), 0)
     assert placed is not None
@@ -93,7 +92,7 @@ def test_windows_leave_the_packing_around_them_valid() -> None:
     problem = spill_problem(program, Residency(), pools)
     narrow = SpillingTuning(window_widths=(4, 8, 16, 32), smaller_margins=(0.3,))
     with using(Tuning({SpillingTuning: narrow})):
-        search = Repacking(problem, [1] * len(sizes), 160, 0)
+        search = Repacking(problem, 160, 0)
         first = search.run(problem.all_kept(), None, Deadline(0.003, deterministic=True), 0)
         placed = search.run(problem.all_kept(), first, Deadline(0.5, deterministic=True), 0)
     assert first is not None
@@ -112,7 +111,7 @@ def test_choices_leave_the_margin_empty_and_cost_no_more_than_rules() -> None:
     sizes = [rng.choice((8, 16, 24, 40)) for _ in spans]
     program = to_anf(steps_of(*spans, size=sizes, steps=86))
     problem = spill_problem(program, Residency(), (Pool("fast", 160), Pool("slow")))
-    search = Repacking(problem, [1] * len(sizes), 160, 0)
+    search = Repacking(problem, 160, 0)
     deadline = Deadline(10, deterministic=True)
     kept = search.choose(problem.all_kept(), 0.0, deadline)
     emptier = search.choose(problem.all_kept(), 0.2, deadline)
@@ -140,7 +139,7 @@ def test_gaps_dropped_in_portions_make_a_choice_fit(
     monkeypatch.setattr("cpplan.spilling.search.repacking._DROPPING", dropping)
     pools = Pool("fast", 80), Pool("slow")
     problem = spill_problem(to_anf(read_again(30)), Residency(), pools)
-    search = Repacking(problem, [1] * len(problem.names), 80, 0)
+    search = Repacking(problem, 80, 0)
     kept = search.choose(problem.all_kept(), 0.0, Deadline(1, deterministic=True))
     assert kept is not None
     assert (~kept).sum() > 10
@@ -152,7 +151,7 @@ def test_gaps_dropped_in_portions_make_a_choice_fit(
 def test_many_gaps_of_one_tensor_take_no_more_than_their_share() -> None:
     pools = Pool("fast", 1600), Pool("slow")
     problem = spill_problem(to_anf(read_again(600)), Residency(), pools)
-    search = Repacking(problem, [1] * len(problem.names), 1600, 0)
+    search = Repacking(problem, 1600, 0)
     deadline, tuning = Deadline(1, deterministic=True), SpillingTuning()
     assert search.choose(problem.all_kept(), 0.0, deadline) is not None
     # Most of a change's time is that of the pairs of gaps of the tensor that all ops read.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +147,7 @@ def new_packing(problem: SpillProblem, drop: Flags, wanted: Ints) -> Packing:
     )
 
 
-def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) -> Addresses:
+def flatten_problem(problem: SpillProblem, capacity: int) -> Addresses:
     """The arrays of a spilling problem."""
     accesses, gaps, storages = (
         len(problem.access_step), len(problem.gap_lower), len(problem.names),
@@ -172,7 +171,7 @@ def flatten_problem(problem: SpillProblem, align: Sequence[int], capacity: int) 
     length[brought] = problem.gap_upper[first_gap[:-1][brought]]
     return Addresses(
         room=problem.size,
-        align=np.array(align, np.int64),
+        align=problem.alignment,
         spill=problem.spill_cost,
         reload=problem.reload_cost,
         written=problem.written,

@@ -54,17 +54,15 @@ class AddressSearch:
     problem
         The problem. If some bytes in the fast pool cannot move, the search finds nothing: such
         bytes have no address here.
-    align
-        Alignment of each storage in the fast pool, bytes.
     capacity
         Capacity of the fast pool, without padding.
     seed
         Seed of the random choices.
     """
 
-    def __init__(self, problem: SpillProblem, align: Sequence[int], capacity: int, seed: int):
+    def __init__(self, problem: SpillProblem, capacity: int, seed: int):
         self.problem = problem
-        self.flat = flatten_problem(problem, align, capacity)
+        self.flat = flatten_problem(problem, capacity)
         self.rng = np.random.default_rng(seed)
         self._power = active().address_change_power
         self._unit = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0

@@ -33,7 +33,7 @@ from cpplan.spilling.loads import Loads
 from cpplan.spilling.loops import ADDRESSES
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out, places_of
-from cpplan.spilling.problem import SpillProblem, alignments, spill_problem
+from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
 from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repacking import CHANGED, Repacking, applies_to
@@ -182,8 +182,7 @@ class SpillSearch:
             return None
         fast = self.pools[0]
         assert fast.capacity is not None
-        align = alignments(self.program, self.residency, fast, self.problem.names)
-        return Repacking(self.problem, align, fast.capacity, budget.seed)
+        return Repacking(self.problem, fast.capacity, budget.seed)
 
     def _by_changes(self, best: Choice, repacking: Repacking, budget: Budget) -> Choice:
         """A cheaper choice of gaps, without offsets; the given one if none is found."""
@@ -221,8 +220,7 @@ class SpillSearch:
     def _address_search(self, budget: Budget) -> AddressSearch:
         fast = self.pools[0]
         assert fast.capacity is not None
-        align = alignments(self.program, self.residency, fast, self.problem.names)
-        return AddressSearch(self.problem, align, fast.capacity, budget.seed)
+        return AddressSearch(self.problem, fast.capacity, budget.seed)
 
     def _take_placed(self, placed: Placed | None, budget: Budget, name: str = NAME) -> None:
         if placed is None or not self._better(

@@ -9,8 +9,6 @@ the retentions that this changes, in a window of steps around the gap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from cpplan.model.problem import Ints
@@ -54,17 +52,15 @@ class Repacking:
     ----------
     problem
         The problem.
-    align
-        Alignment of each storage in the fast pool, bytes.
     capacity
         Capacity of the fast pool, without padding.
     seed
         Seed of the random changes and moves.
     """
 
-    def __init__(self, problem: SpillProblem, align: Sequence[int], capacity: int, seed: int):
+    def __init__(self, problem: SpillProblem, capacity: int, seed: int):
         self.problem = problem
-        self.flat = flatten_problem(problem, align, capacity)
+        self.flat = flatten_problem(problem, capacity)
         self.rng = np.random.default_rng(seed)
         # Any odd multiplier spreads seeds; the state must not be zero.
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
