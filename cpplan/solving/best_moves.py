@@ -152,7 +152,8 @@ def _verified_plan(
     if plan.status == "feasible" and not budget.deadline.expired():
         plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
     if plan.offset is not None:
-        plan = verify_counting(program, plan)
+        made = None if found.layout is None else found.layout.moved
+        plan = verify_counting(program, plan, made)
     return plan
 
 

@@ -59,7 +59,20 @@ def _paid(problem: SpillProblem, price: Sequence[int], unit: int) -> int:
     total = sum(p * (b - problem.capacity) for p, b in zip(price, base, strict=True) if p)
     refund, always = _refunds(problem, price)
     paths = _Paths(problem, price, unit, refund)
-    return int(total) - always + sum(paths.least(row) for row in range(len(problem.names)))
+    return int(total) - always + sum(map(paths.least, _paying(problem, price, refund)))
+
+
+def _paying(problem: SpillProblem, price: Sequence[int], refund: Mapping[int, int]) -> list[int]:
+    """Storages that may pay or get back a price; all others stay in the fast pool for nothing."""
+    priced = np.array([bool(one) for one in price], bool)
+    upto = np.concatenate([[0], np.cumsum(priced)])
+    held = upto[problem.gap_upper] > upto[problem.gap_lower]
+    # One without gaps may be written in the slow pool only.
+    pays = np.bincount(problem.gap_storage, minlength=len(problem.names)) == 0
+    pays[problem.gap_storage[held | (problem.gap_fixed == 0)]] = True
+    pays[problem.access_storage[priced[problem.access_step]]] = True
+    pays[problem.access_storage[[*refund]]] = True
+    return [int(row) for row in np.flatnonzero(pays)]
 
 
 def _refunds(problem: SpillProblem, price: Sequence[int]) -> tuple[dict[int, int], int]:

@@ -298,8 +298,10 @@ def moving_graph(
     return runs.graph, replace(plan, order=order), runs.origin
 
 
-def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
+def moved_program(graph: Graph, plan: Plan, made: MovedProgram | None = None) -> MovedProgram:
     """The program that a plan's moves make of the graph whose tensors they move.
+
+    It is ``made`` if that was made of the same graph, order and moves.
 
     Raises
     ------
@@ -316,8 +318,11 @@ def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
     ()
     """
     names = plan.pools[0].name, plan.pools[1].name
+    source = graph, plan.residency, tuple(plan.order), tuple(plan.moves), names
+    if made is not None and made.is_of(*source):
+        return made
     try:
-        return program_with_moves(graph, plan.residency, plan.order, plan.moves, names)
+        return program_with_moves(*source)
     except InputError as error:
         raise VerificationError(str(error)) from error
 

@@ -5,11 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from cpplan import Graph, Plan, Pool, solve, verify
+from cpplan import Graph, Plan, Pool, Residency, solve, verify
 from cpplan.program import moved, storages
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
-from cpplan.spilling import problem
+from cpplan.runtime.deadline import Deadline
+from cpplan.spilling import heuristics, problem
+from cpplan.spilling.bounds import bound_by_prices
+from cpplan.spilling.loads import Loads
+from cpplan.verification import moves
 from tests.benchmarks.time_limits import GRAPHS
 
 
@@ -58,7 +62,7 @@ def test_lines_that_verify_moves_grow_in_proportion_to_the_ops(name):
     assert many < 5 * few
 
 
-def test_storages_are_found_once_to_plan_and_once_to_verify(monkeypatch):
+def test_storages_are_found_once_to_plan_and_check(monkeypatch):
     calls = []
 
     def find(*given):
@@ -68,4 +72,52 @@ def test_storages_are_found_once_to_plan_and_once_to_verify(monkeypatch):
     for module in problem, moved:
         monkeypatch.setattr(module, "find_storages", find)
     assert in_half(GRAPHS["residual"](60)).moved_bytes
-    assert len(calls) == 2
+    assert len(calls) == 1
+
+
+def test_the_graph_of_moves_is_made_once_for_a_layout_and_its_check(monkeypatch):
+    made = []
+
+    def make(*given):
+        made.append(given)
+        return moved.program_with_moves(*given)
+
+    monkeypatch.setattr(moves, "program_with_moves", make)
+    graph = GRAPHS["residual"](60)
+    plan = in_half(graph)
+    assert plan.moved_bytes
+    assert not made
+    verify(graph, plan)
+    assert len(made) == 1
+
+
+def test_a_graph_of_other_moves_is_not_taken_for_a_check():
+    graph = GRAPHS["residual"](60)
+    plan = in_half(graph)
+    names = "fast", "slow"
+    right = moves.moved_program(graph, plan)
+    assert moves.moved_program(graph, plan, right) is right
+    other = moved.program_with_moves(graph, plan.residency, to_anf(graph).names, (), names)
+    assert moves.moved_program(graph, plan, other) is not other
+    assert not right.is_of(graph, Residency(inputs="keep"), plan.order, plan.moves, names)
+    assert not right.is_of(GRAPHS["residual"](60), plan.residency, plan.order, plan.moves, names)
+
+
+def test_steps_that_fit_cost_an_eviction_rule_next_to_nothing():
+    program = to_anf(GRAPHS["residual"](600))
+    everything = Pool("fast", 1 << 40), Pool("slow", direct=True)
+    roomy = problem.spill_problem(program, Residency(), everything)
+    rule = heuristics.get("cost per byte and step")
+    fixed = lines_run(lambda: Loads(roomy, roomy.all_kept()))
+    assert lines_run(lambda: rule(roomy, Deadline(100))) < fixed + 5 * roomy.steps
+
+
+def test_storages_at_no_priced_step_are_not_walked_for_the_bound():
+    program = to_anf(GRAPHS["local"](400))
+    pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
+    found = problem.spill_problem(program, Residency(), pools)
+    one, every = {200: 2.0}, dict.fromkeys(range(400), 2.0)
+    of_one, of_every = (
+        lines_run(lambda prices=prices: bound_by_prices(found, prices)) for prices in (one, every)
+    )
+    assert 2 * of_one < of_every

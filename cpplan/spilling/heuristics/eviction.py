@@ -20,6 +20,8 @@ _LOOKAHEAD = 16
 def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | None:
     """Gaps kept after evictions by a score, or ``None`` if a step cannot be made to fit.
 
+    O(steps + full steps × gaps there), and O(length) for each gap dropped.
+
     Parameters
     ----------
     problem
@@ -39,6 +41,8 @@ def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | No
     for step in range(problem.steps):
         if step % 16 == 0:
             deadline.check()
+        if loads.load[step] <= problem.capacity:
+            continue
         # Gaps that contain this step, or end or begin next to it.
         last = int(np.searchsorted(starts, step + 1, side="right"))
         live = np.concatenate([live[upper[live] >= step], by_lower[seen:last]])
