@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
 from cpplan.runtime.deadline import Deadline
-from cpplan.spilling.problem import SpillProblem
+from cpplan.spilling.loads import Loads
+from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.tuning import active
 
 Floats = NDArray[np.float64]
+# Prices below which loads are summed up for each price; gaps above which they are begun anew.
+_FEW_PRICES, _MANY_GAPS = 40, 1000
 # Relative room for sums of floating-point prices.
 _ROUNDING = 1e-9
 
@@ -57,14 +60,32 @@ class _Ascent:
         # Steps that no price makes fit.
         self.closed = np.zeros(problem.steps, bool)
         self.before, self.after = _sides(problem)
+        # Kept up to date once there are some prices: to begin takes as long as many sums.
+        self.loads: Loads | None = None
 
     def excess(self) -> Ints:
         """Bytes by which each step exceeds the fast pool while what has not paid is kept."""
-        problem = self.problem
-        kept = (self.left > 0) & (problem.gap_fixed != 0)
-        excess: Ints = problem.load(kept) - problem.capacity
+        load = self.problem.load(self._unpaid()) if self.loads is None else self.loads.load
+        excess: Ints = load - self.problem.capacity
         excess[self.closed] = 0
         return excess
+
+    def _unpaid(self) -> Flags:
+        """Gaps that are kept because they have not paid what dropping them costs."""
+        unpaid: Flags = (self.left > 0) & (self.problem.gap_fixed != 0)
+        return unpaid
+
+    def _drop_paid(self) -> None:
+        """Drop the gaps that have paid. O(length) for each, or O(gaps) for all if they are many."""
+        if self.loads is None and len(self.prices) < _FEW_PRICES:
+            return
+        unpaid = self._unpaid()
+        paid = [] if self.loads is None else np.flatnonzero(self.loads.kept & ~unpaid).tolist()
+        if self.loads is None or len(paid) > _MANY_GAPS:
+            self.loads = Loads(self.problem, unpaid)
+            return
+        for gap in paid:
+            self.loads.drop(gap)
 
     def raise_price(self, step: int, excess: int) -> None:
         """Raise the price at a step until so much room is free there."""
@@ -90,6 +111,7 @@ class _Ascent:
         for sides, amount in ((self.before[at], first), (self.after[at], paid - first)):
             some = sides >= 0
             left[sides[some]] = np.maximum(0.0, left[sides[some]] - amount[some])
+        self._drop_paid()
 
     def _left(self, gaps: Ints) -> Floats:
         """Price that these gaps still have to pay; nothing where there is none."""

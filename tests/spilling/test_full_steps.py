@@ -6,12 +6,15 @@ from support.cases import seeds
 from support.spill_oracle import random_spill_case
 
 from cpplan import Graph, Op, Pool, Tensor
+from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
+from cpplan.spilling import full_steps
 from cpplan.spilling.bounds import bound_by_prices
 from cpplan.spilling.full_steps import prices_of_full_steps
-from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from tests.benchmarks.time_limits import GRAPHS
 
 
 def test_prices_of_full_steps_bound_the_fewest_bytes_moved() -> None:
@@ -51,3 +54,25 @@ def test_two_full_steps_are_priced_one_after_the_other() -> None:
 def test_no_step_is_priced_after_the_deadline() -> None:
     case = random_spill_case(3)
     assert prices_of_full_steps(case.problem(), Deadline(0)) == {}
+
+
+def test_loads_kept_up_to_date_give_the_prices_of_loads_summed_up(monkeypatch) -> None:
+    graph = GRAPHS["chain"](1000)
+    pools = Pool("fast", 1 << 10), Pool("slow", direct=True)
+    problem = spill_problem(to_anf(graph), Residency(), pools, share=True)
+    sums = []
+
+    def load(self: SpillProblem, kept: Flags) -> Ints:
+        sums.append(len(kept))
+        return summed(self, kept)
+
+    summed = SpillProblem.load
+    monkeypatch.setattr(SpillProblem, "load", load)
+    found = {}
+    for few, many in ((1 << 30, 1), (0, 1 << 30), (0, 0), (40, 1000)):
+        monkeypatch.setattr(full_steps, "_FEW_PRICES", few)
+        monkeypatch.setattr(full_steps, "_MANY_GAPS", many)
+        sums.clear()
+        found[few, many] = prices_of_full_steps(problem, Deadline(1e9))
+    assert len(sums) < 60 < len(found[40, 1000])
+    assert all(prices == found[40, 1000] for prices in found.values())
