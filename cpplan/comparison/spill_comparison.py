@@ -193,7 +193,7 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
     """The row of an eviction rule; if its buffers cannot be packed, more of them are evicted.
 
     What the rule chooses is laid out once, however little time is left. The rule leaves as much
-    time as the longest layout of the rows before took.
+    time as the longest layout of the rows before took, but at most half of its own.
     """
     start, problem, deadline = time.perf_counter(), judge.problem, Deadline(time_limit)
 
@@ -201,7 +201,9 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
         return SpillBaseline(name, None, None, time.perf_counter() - start, status, unpacked)
 
     try:
-        kept = heuristics.get(name)(problem, Deadline(time_limit - judge.layout_seconds))
+        least = active().least_rule_share * time_limit
+        seconds = max(time_limit - judge.layout_seconds, least)
+        kept = heuristics.get(name)(problem, Deadline(seconds))
     except TimeUpError:
         return failed("unknown")
     if kept is None:

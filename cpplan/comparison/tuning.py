@@ -22,12 +22,15 @@ class ComparisonTuning:
         Share of a row's time for a rule's pieces; the rest is for packing the pieces.
     least_packing
         Least number of seconds for packing.
+    least_rule_share
+        Least share of a row's time for an eviction rule, however long its packing takes.
     """
 
     schedule_share: float = 0.8
     packing_rate: float = 2e4
     pieces_share: float = 0.6
     least_packing: float = 0.1
+    least_rule_share: float = 0.5
 
 
 def active() -> ComparisonTuning:

@@ -253,9 +253,10 @@ def spill_problem(
     steps = max(1, len(program.order))
     grids = {name: _grid(storage, fast) for name, storage in storages.items()}
     grid = math.gcd(*grids.values()) if grids else 1
-    base, rows = np.zeros(steps, np.int64), _Rows()
+    change, rows = np.zeros(steps + 1, np.int64), _Rows()
     for name, storage in storages.items():
-        _add(rows, base, storage, accessed[name], pools, grid)
+        _add(rows, change, storage, accessed[name], pools, grid)
+    base = np.cumsum(change)[:-1]
     access = np.array(rows.accesses, np.int64).reshape(-1, 4)
     gap = np.array(rows.gaps, np.int64).reshape(-1, 6)
     size = np.array([s.tensor.nbytes for s in rows.storages], np.int64)
@@ -331,15 +332,15 @@ def _stays(storage: Storage) -> bool:
 
 def _add(
     rows: _Rows,
-    base: Ints,
+    change: Ints,
     storage: Storage,
     accessed: Sequence[tuple[int, int]],
     pools: tuple[Pool, Pool],
     grid: int,
 ) -> None:
-    """Add a storage's accesses and gaps, or its bytes to the base if it cannot move."""
+    """Add a storage's accesses and gaps, or if it cannot move, its bytes to the base's change."""
     fast, slow = pools
-    steps, name = len(base), storage.tensor.name
+    steps, name = len(change) - 1, storage.tensor.name
     in_fast, in_slow = may_lie(storage, fast.name), may_lie(storage, slow.name)
     if not (in_fast or in_slow):
         raise InputError(f"tensor {name!r}: may lie neither in {fast.name!r} nor in {slow.name!r}")
@@ -347,7 +348,9 @@ def _add(
         if in_fast and not (storage.brought and storage.movable and in_slow):
             begin = 0 if storage.brought else min((step for step, _ in accessed), default=0)
             end = steps if storage.kept else max((step for step, _ in accessed), default=0) + 1
-            base[begin:end] += -(-storage.tensor.nbytes // grid) * grid
+            room = -(-storage.tensor.nbytes // grid) * grid
+            change[begin] += room
+            change[end] -= room
         return
     row = len(rows.names)
     rows.names.append(name)

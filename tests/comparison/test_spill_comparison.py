@@ -7,9 +7,19 @@ from cpplan import Pool
 from cpplan.comparison.spill_comparison import _Judge, _run_rule
 from cpplan.model.small_graphs import kept_meanwhile
 from cpplan.program.anf import to_anf
+from cpplan.runtime.deadline import Deadline
+from cpplan.spilling import heuristics
+from cpplan.spilling.heuristics.eviction import belady
+from cpplan.spilling.problem import Flags, SpillProblem
 
 
-def test_a_rule_leaves_as_much_time_as_the_longest_layout_took() -> None:
+def test_a_rule_leaves_as_much_time_as_the_longest_layout_took_but_has_half(monkeypatch) -> None:
+    given = []
+
+    def rule(problem: SpillProblem, deadline: Deadline) -> Flags:
+        given.append(deadline.remaining())
+        return belady(problem, deadline)
+
     pools = [Pool("fast", 16), Pool("slow")]
     graph = kept_meanwhile()
     plan = cpplan.solve(graph, pools=pools, spill=True, deterministic=True)
@@ -17,5 +27,8 @@ def test_a_rule_leaves_as_much_time_as_the_longest_layout_took() -> None:
     assert judge.layout_seconds == 0.0
     assert _run_rule("belady", judge, 1000).status == "feasible"
     assert judge.layout_seconds > 0.0
-    judge.layout_seconds = 2000.0
-    assert _run_rule("belady", judge, 1000).status == "unknown"
+    monkeypatch.setattr(heuristics, "get", lambda name: rule)
+    for judge.layout_seconds in 300.0, 2000.0:
+        assert _run_rule("belady", judge, 1000).status == "feasible"
+    assert 650 < given[0] <= 700
+    assert 450 < given[1] <= 500
