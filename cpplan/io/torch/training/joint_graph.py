@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import arg_tree_leaves
+from torch.utils._pytree import arg_tree_leaves, tree_map
 
 from cpplan.io.torch.nodes import names_in
 from cpplan.io.torch.sources import open_source
 from cpplan.io.torch.training.checkpoint_tags import AGAIN, is_saved, repeat_checkpointed
+from cpplan.io.torch.training.empty_views import renew_empty_views
 from cpplan.io.torch.training.redrawing import STATE, may_redraw, state_bytes, writes
 from cpplan.io.torch.training.work import Work, work_of
 from cpplan.io.torch.translation import Translation, translate
@@ -96,14 +97,13 @@ def read_joint(
     Parameters
     ----------
     module
-        The graph module; only its checkpoint regions are changed.
+        The graph module; only its checkpoint regions and its views without elements are changed.
     num_fwd_outputs
         Number of results of the forward pass, which come first.
     work
         Function that gives the work of an op; see :mod:`cpplan.io.torch.training.work`.
     workspaces
-        Bytes that an op allocates beside its results, for CPU and fixed sizes; ``None`` if they do
-        not count.
+        Bytes that an op allocates beside its results, on the CPU; ``None`` if they do not count.
 
     Raises
     ------
@@ -111,6 +111,7 @@ def read_joint(
         Names the nodes that cannot be planned.
     """
     _check_nodes(module)
+    renew_empty_views(module)
     spoilt = {
         node
         for node in depending_on(module, overwritten_inputs(module))
@@ -126,14 +127,14 @@ def read_joint(
     traced = replace(traced, constants={node.name: None for node in primals})
     leaves = list(flatten(tuple(traced.values.values())))
     here = all(leaf.device.type == "cpu" for leaf in leaves if isinstance(leaf, torch.Tensor))
-    fixed = all(isinstance(size, int) for size in _sizes(leaves))
     try:
         found = translate(traced, name, runs_only=True)
     except InputError as error:
         raise UnsupportedError(str(error)) from error
     scratch = dict[str, int]()
-    if workspaces is not None and fixed and here:
-        scratch = _measure(found, traced.values, workspaces)
+    if workspaces is not None and here:
+        at_hints = {node: tree_map(_at_hint, value) for node, value in traced.values.items()}
+        scratch = _measure(found, at_hints, workspaces)
     return _Preparation(module, found, num_fwd_outputs, work, scratch).run()
 
 
@@ -220,6 +221,16 @@ def _sizes(values: Iterable[Any]) -> list[Any]:
         elif isinstance(leaf, torch.SymInt):
             sizes.append(leaf)
     return sizes
+
+
+def _at_hint(value: Any) -> Any:
+    """The value with the sizes that it had when the graph was traced."""
+    if isinstance(value, torch.SymInt):
+        return value.node.hint
+    if not isinstance(value, torch.Tensor) or all(isinstance(n, int) for n in _sizes([value])):
+        return value
+    shape, strides = ([_at_hint(n) for n in sizes] for sizes in (value.shape, value.stride()))
+    return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
 
 
 def _measure(

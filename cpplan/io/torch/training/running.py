@@ -13,6 +13,8 @@ from cpplan.io.torch.training.report import TrainingReport
 from cpplan.io.torch.workspaces import count_allocated
 
 Boxed = Callable[[list[Any]], Any]
+# Runs of the first half that are measured at most while no second half has run.
+_MOST_RUNS = 256
 
 
 def boxed(module: GraphModule) -> Boxed:
@@ -32,9 +34,11 @@ def boxed(module: GraphModule) -> Boxed:
 
 
 class FirstStep:
-    """Measures the peak of a step, from the allocator's events in the first run of each half.
+    """Measures the peak of a step, from the allocator's events in a run of each half.
 
-    Bytes that the first half leaves are assumed to be live when the second half begins.
+    The runs are the first run of the second half and the last run of the first half before it:
+    layers that share one graph run its first half several times before. Bytes that the first half
+    leaves are assumed to be live when the second half begins.
 
     Parameters
     ----------
@@ -47,15 +51,18 @@ class FirstStep:
     def __init__(self, report: TrainingReport, done: Callable[[TrainingReport], None]):
         self._report, self._done = report, done
         self._most: int | None = None
-        self._left = 0
+        self._left = self._runs = 0
         self._measured = False
 
     def first(self, run: Boxed, *, alone: bool = False) -> Boxed:
-        """The first half, whose first run is measured."""
+        """The first half, whose runs are measured until the second half runs."""
 
         def measured(args: list[Any]) -> Any:
-            if self._most is not None or not _may_measure(args):
+            if self._measured or self._runs == _MOST_RUNS or not _may_measure(args):
                 return run(args)
+            # The allocator reports that bytes are freed only if it has reported their allocation:
+            # so each run is measured whose results the second half may free.
+            self._runs += 1
             result, self._most, self._left = count_allocated(lambda: run(args))
             if alone:
                 self._tell(self._most)

@@ -53,7 +53,7 @@ class Settings:
         other ops cost nothing. Or a function ``cost(node, operations, nbytes)``.
     workspaces
         True to count the bytes that kernels allocate beside their results, by running every op once
-        for each shape (CPU, fixed sizes). ``None``: true if ops will run in the plan's order, and
+        for each shape (CPU). ``None``: true if ops will run in the plan's order, and
         under inductor for the kernels that it does not write itself.
     measure
         True to measure the peak of the first step (CPU) by the allocator's events.
