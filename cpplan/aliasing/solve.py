@@ -161,7 +161,7 @@ class SharingSearch(LevelIncumbent[Choice]):
         reading: Deadline | None = None,
     ):
         self.problem, self.kinds = problem, frozenset(kinds)
-        unrolled = unroll(program)
+        unrolled = unroll(program, residency)
         self.lives = ProgramLives(unrolled, problem, residency)
         deadline = reading or Deadline(math.inf)
         try:

@@ -54,7 +54,7 @@ def step_of(program: Program, step: int, buffers: Mapping[str, int], residency: 
     >>> at.op, at.roles, at.until
     ('f', {'x': 'read', 't': 'written'}, {'x': 'g', 't': 'g'})
     """
-    unrolled = unroll(program)
+    unrolled = unroll(program, residency)
     op = unrolled.graph.ops[unrolled.order[_place(program, step)]]
     root = unrolled.graph.root
     known: dict[str, Role] = {}

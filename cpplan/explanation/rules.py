@@ -85,7 +85,7 @@ class Rules:
                 from cpplan.aliasing.lives import ProgramLives
                 from cpplan.program.unrolled import unroll
 
-                lives = ProgramLives(unroll(self.source), problem, self.residency)
+                lives = ProgramLives(unroll(self.source, self.residency), problem, self.residency)
                 return shared_bound(problem, candidates, lives)
         if len(problem.pools) == 1:
             return lower_bound(problem)
@@ -197,6 +197,6 @@ def make_rules(
         from cpplan.aliasing.alias_candidates import find_candidates
         from cpplan.program.unrolled import unroll
 
-        candidates = find_candidates(unroll(source).graph, residency)
+        candidates = find_candidates(unroll(source, residency).graph, residency)
     problem = as_problem(source, residency, pools)
     return Rules(source, residency, pools, sharing, problem, candidates)

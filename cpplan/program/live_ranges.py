@@ -108,6 +108,11 @@ class Sweep:
             self.home[name] = self.newest.get(name) or self._begin(name, step)
         return self.home[name]
 
+    def copies_of(self, root: str) -> list[Life]:
+        """All intervals of a storage of this graph."""
+        copies = range(self.copies.get(root, 0))
+        return [self.table[self._name_of(root, copy)] for copy in copies]
+
     def run(self, program: Program, start: int) -> None:
         """Sweep over a program of the graph, from step ``start`` on."""
         times: Counter[str] = Counter()
@@ -173,6 +178,9 @@ class Sweep:
             life.upper = max(life.upper, stop)
         return stop
 
+    def _name_of(self, root: str, copy: int) -> str:
+        return self.prefix + (self._names.copy(root, copy) if copy else root)
+
     def _begin(self, root: str, step: int) -> Life:
         copy, tensor = self.copies.get(root, 0), self.graph.tensor[root]
         self.copies[root] = copy + 1
@@ -180,7 +188,7 @@ class Sweep:
         self.newest[root] = life
         read_only = tensor.kind == "constant" and self.residency.constants == "outside"
         if not (read_only and self.prefix):
-            name = self.prefix + (self._names.copy(root, copy) if copy else root)
+            name = self._name_of(root, copy)
             if name in self.table:
                 raise InputError(f"tensor {name!r} bears the name of another buffer: rename it")
             self.table[name] = life

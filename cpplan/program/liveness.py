@@ -11,6 +11,7 @@ through all of them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -37,8 +38,9 @@ def to_problem(
     A buffer has the name of the tensor whose storage it is; a recomputed copy is ``name~1``,
     ``name~2``, … (``cpplan.program.copy_names``); a buffer inside a body is ``op/body
     number/name``. Tensors that ``residency`` puts outside the arena have no buffer, and neither
-    have constants unless they are kept. Constants in the arena are live throughout, as are further
-    copies of their storages. The candidate pools of a buffer follow from the tensors in it
+    have the copies of a result there, which is written again in place, nor constants unless they
+    are kept. Constants in the arena are live throughout, as are further copies of their storages.
+    The candidate pools of a buffer follow from the tensors in it
     (``cpplan.program.pool_candidates``); without ``pools``, all buffers go to one arena.
 
     Examples
@@ -65,6 +67,8 @@ def to_problem(
         if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
             sweep.life(tensor.name, 0).upper = stop
     outside = {id(sweep.life(t.name, 0)) for t in graph.tensors if is_outside(t, residency)}
+    for root in written_outside_again(graph, residency):
+        outside |= {id(life) for life in sweep.copies_of(root)}
     if residency.constants == "outside":
         outside |= {id(life) for life in table.values() if life.tensor.kind == "constant"}
     placed = {name: life for name, life in table.items() if id(life) not in outside}
@@ -251,6 +255,27 @@ def outside_storages(graph: Graph, residency: Residency) -> set[str]:
     columns = graph.columns
     outside = columns.root[columns.are(outside_kinds(residency))]
     return {columns.names[k] for k in outside.tolist()}
+
+
+def written_outside_again(graph: Graph, residency: Residency) -> set[str]:
+    """Names of the storages outside the arena that an op may write again, with the same bytes.
+
+    One op begins the storage, and the caller brings nothing in it. Other ops only pass it on.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> tensors = Tensor("x", 4, kind="input"), Tensor("y", 4, kind="output")
+    >>> graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
+    >>> written_outside_again(graph, Residency(inputs="outside", outputs="outside"))
+    {'y'}
+    """
+    root, begun = graph.root, Counter[str]()
+    for op in graph.ops:
+        read = {root[name][0] for name in op.inputs}
+        begun.update({root[name][0] for name in op.outputs + op.workspaces} - read)
+    brought = {root[t.name][0] for t in graph.tensors if t.kind in ("input", "constant")}
+    return {name for name in outside_storages(graph, residency) - brought if begun[name] == 1}
 
 
 def is_outside(tensor: Tensor, residency: Residency) -> bool:

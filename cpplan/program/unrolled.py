@@ -15,15 +15,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.copy_names import op_copies, tensor_copies
+from cpplan.program.liveness import written_outside_again
 
 
-def unroll(program: Program) -> Program:
+def unroll(program: Program, residency: Residency | None = None) -> Program:
     """A program in which every run is an op of its own; the same program if no op runs twice.
 
-    The result needs the same buffers: ``to_problem(unroll(program))`` has the rows of
-    ``to_problem(program)``. O(accesses + tensors × copies).
+    The result needs the same buffers: ``to_problem(unroll(program, residency), residency)`` has the
+    rows of ``to_problem(program, residency)``. O(accesses + tensors × copies).
 
     If several ops write parts of a storage, and a run begins a new copy by writing only a part, the
     whole new copy is a workspace of that run: no op reads it by its name. If an op writes a view
@@ -47,7 +49,8 @@ def unroll(program: Program) -> Program:
     """
     if len(program.order) == len(program.graph.ops):
         return program
-    unrolling = _Unrolling(program.graph)
+    outside = written_outside_again(program.graph, residency or Residency())
+    unrolling = _Unrolling(program.graph, outside)
     for op in program.ops:
         unrolling.run(op)
     graph = unrolling.graph()
@@ -55,10 +58,13 @@ def unroll(program: Program) -> Program:
 
 
 class _Unrolling:
-    """The state of an unrolling: the runs so far, and the copy that holds each latest value."""
+    """The state of an unrolling: the runs so far, and the copy that holds each latest value.
 
-    def __init__(self, source: Graph):
-        self.source = source
+    All copies of a storage in ``outside`` are outputs, since none is in the arena.
+    """
+
+    def __init__(self, source: Graph, outside: set[str]):
+        self.source, self.outside = source, outside
         self.tensor_names, self.op_names = tensor_copies(source), op_copies(source)
         self.retention: dict[str, int] = {}
         self.newest: dict[str, int] = {}
@@ -154,6 +160,7 @@ class _Unrolling:
         """
         tensor = self.source.tensor[name]
         elsewhere = tensor.kind in ("input", "output") and number != self._retention_of(name)
+        elsewhere &= self.source.root[name][0] not in self.outside
         view_of = tensor.view_of
         if view_of is not None:
             # An empty view is a storage of its own: its base may have fewer copies.

@@ -164,8 +164,8 @@ def remat_problem(
     """The rematerialization problem of a graph. O(ops + tensors).
 
     A unit may run again if its ops may (``Op.recomputable``, no ``sequence``), and if every storage
-    that it writes lies in the arena and is written by this unit alone. With ``in_place``, a unit
-    overwrites storages that it reads last, if its op allows that.
+    that it writes begins with it and is written by this unit alone, also outside the arena. With
+    ``in_place``, a unit overwrites storages that it reads last, if its op allows that.
 
     Raises
     ------
@@ -185,12 +185,12 @@ def remat_problem(
     present = set(np.flatnonzero(plain.present).tolist())
     reads, writes, writers = _accesses(graph, units.values(), row, present)
     _check_acyclic(ordering)
-    outside = outside_storages(graph, residency)
+    once = _written_once_outside(graph, residency, units.values())
     repeatable = [
         all(graph.ops[op].recomputable and graph.ops[op].sequence is None for op in ops)
         and all(writers[storage] == {unit} for storage in writes[unit])
         and all(unit not in writers.get(storage, ()) for storage in reads[unit])
-        and not any(graph.root[n][0] in outside for op in ops for n in graph.ops[op].outputs)
+        and unit not in once
         for unit, ops in enumerate(units.values())
     ]
     return RematProblem(
@@ -257,6 +257,24 @@ def _accesses(
             if root in row:
                 writers.setdefault(row[root], set()).add(unit)
     return reads, writes, writers
+
+
+def _written_once_outside(
+    graph: Graph, residency: Residency, units: Iterable[list[int]]
+) -> set[int]:
+    """Units that write a storage outside the arena over other bytes, so that they run once.
+
+    The storage is there from the start, or another unit writes it too. What one unit alone writes
+    outside, it writes again with the same bytes.
+    """
+    outside = outside_storages(graph, residency)
+    there = {t.name for t in graph.tensors if t.kind in ("input", "constant")}
+    writers: dict[str, set[int]] = {}
+    for unit, ops in enumerate(units):
+        for root in {graph.root[n][0] for op in ops for n in graph.ops[op].outputs} & outside:
+            writers.setdefault(root, set()).add(unit)
+    shared = (found for root, found in writers.items() if len(found) > 1 or root in there)
+    return set().union(*shared)
 
 
 def _overwrites(

@@ -1,8 +1,8 @@
 """Relaxation of the problem to all repetitions that a program may make, for bounds on programs.
 
-The searches run a unit again only as a whole. They never repeat a unit whose results lie outside
-the arena, or whose results other units show as views. A program may repeat such ops, and may leave
-out those views of a unit that no op needs again.
+The searches run a unit again only as a whole. They never repeat a unit whose results other units
+write too or show as views. A program may repeat such ops, and may leave out those views of a unit
+that no op needs again.
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ The retention of a tensor:
   tensor is computed again, and a new retention begins;
 * an input or output of a body with the name of one of the op's tensors is that tensor.
 
+The retention that holds a tensor of the caller's memory in the end is not in the arena. If one op
+begins the tensor's storage and runs again, no retention of it is.
+
 Bytes that a placement of the graph copies have the value of their source, so that two retentions
 may hold them at one address. If a relation of the plan lets an op write over an input in place, the
 input need not be intact when the op ends.
@@ -123,10 +126,16 @@ def replay(
         "output": residency.outputs,
         "constant": residency.constants,
     }
+    again = _written_again_in_place(graph)
     for tensor in graph.tensors:
         wanted = boundary.get(tensor.kind)
         if wanted == "outside":
             scope.place(tensor.name).retention.placed = False
+            root = graph.root[tensor.name][0]
+            if root in again:
+                # Its later runs write the same bytes to the same place.
+                for retention in scope.copies[root]:
+                    retention.placed = False
         elif wanted == "keep" and tensor.kind != "constant":
             record.access(last, None, scope.place(tensor.name), writes=False)
     before = [Access(0, None, place, True) for place in record.constants]
@@ -153,6 +162,16 @@ def lifespans(accesses: Iterable[Access]) -> dict[Retention, tuple[int, int]]:
         elif not known[0] <= step < known[1]:
             spans[retention] = min(known[0], step), max(known[1], step + 1)
     return spans
+
+
+def _written_again_in_place(graph: Graph) -> set[str]:
+    """Storages that one op alone begins, except those in which the caller brings a tensor."""
+    root, begun = graph.root, Counter[str]()
+    for op in graph.ops:
+        written = {root[name][0] for name in op.outputs + op.workspaces}
+        begun.update(written - {root[name][0] for name in op.inputs})
+    brought = {root[t.name][0] for t in graph.tensors if t.kind in ("input", "constant")}
+    return {storage for storage, ops in begun.items() if ops == 1} - brought
 
 
 class _Record:
@@ -188,6 +207,7 @@ class _Scope:
         self.given = frozenset(self.newest)
         self.names, self.op_names = tensor_copies(graph), op_copies(graph)
         self.bound: Counter[str] = Counter()
+        self.copies: dict[str, list[Retention]] = {}
         lying: dict[str, list[Tensor]] = {}
         for tensor in graph.tensors:
             lying.setdefault(graph.root[tensor.name][0], []).append(tensor)
@@ -383,6 +403,7 @@ class _Scope:
             names=self.names,
         )
         self.newest[root] = retention
+        self.copies.setdefault(root, []).append(retention)
         if tensor.kind == "constant":
             # All copies of a constant's storage are in the arena throughout.
             self.record.constants.append(self._place_in(retention, root))

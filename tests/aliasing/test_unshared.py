@@ -38,7 +38,7 @@ def live_steps(problem: Problem) -> list[tuple[int, int]]:
 def by_planner_and_checker(
     program: Program, residency: Residency, kinds: tuple[RelationKind, ...] = BOTH
 ) -> tuple[Problem, Problem]:
-    problem, unrolled = to_problem(program, residency), unroll(program)
+    problem, unrolled = to_problem(program, residency), unroll(program, residency)
     candidates = find_candidates(unrolled.graph, residency, kinds)
     planner = unshared_problem(problem, candidates, ProgramLives(unrolled, problem, residency))
     return planner, never_shared(problem, kinds, *replay(program, residency))

@@ -170,7 +170,7 @@ def test_a_body_that_has_the_name_of_a_copy_keeps_it():
 @settings(max_examples=examples(50), deadline=None)
 def test_the_buffers_are_those_of_the_program(program, residency):
     """All columns; but where a part begins a copy, the whole copy is written besides."""
-    unrolled = unroll(program)
+    unrolled = unroll(program, residency)
     graph, wanted = program.graph, to_problem(program, residency)
     found = to_problem(unrolled, residency)
     assert rows(found) == rows(wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpplan import Graph, Op, Tensor
+from cpplan import Graph, Op, Tensor, simulate, solve, verify
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
@@ -42,9 +42,9 @@ _CASES = {
         ),
         Residency(),
     ),
-    "a result outside the arena": (
-        (Tensor("out", 1, kind="output"),),
-        (Op("s", outputs=("s", "out")), Op("u", inputs=("s",), outputs=("u",))),
+    "a result outside the arena that another op writes too": (
+        (Tensor("out", 2, kind="output"), Tensor("half", 1, view_of=("out", 0))),
+        (Op("s", outputs=("s", "half")), Op("u", inputs=("s",), outputs=("u", "out"))),
         Residency(outputs="outside"),
     ),
 }
@@ -65,6 +65,21 @@ def test_no_bound_is_above_what_a_program_costs(case: str):
     assert search.within(_LIMIT, Budget(Deadline(1))).cost == known.base + 5
     search.bound_cost(_LIMIT, Budget(Deadline(1)))
     assert known.cost_bound(_LIMIT).cost == program.cost == known.base + 1
+
+
+def test_a_result_outside_the_arena_is_written_again():
+    """s is made again, at a cost of 1, though its op also writes an output of the caller's."""
+    tensors = (Tensor("out", 9, kind="output"), *(Tensor(n, size) for n, size in _SIZES.items()))
+    head = Op("s", outputs=("s", "out")), Op("u", inputs=("s",), outputs=("u",))
+    graph = Graph("g", tensors, head + _TAIL)
+    plan = solve(
+        graph, remat=True, memory_limit=_LIMIT, outputs="outside", time_limit=5, deterministic=True
+    )
+    assert plan.status == "optimal"
+    assert plan.cost == plan.base_cost + 1
+    assert "out~1" not in plan.buffers
+    verify(graph, plan)
+    simulate(graph, plan)
 
 
 _LATE = Tensor("z", 4, view_of=("s", 0))

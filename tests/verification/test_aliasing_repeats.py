@@ -262,7 +262,7 @@ def test_checker_and_planner_prove_the_same_bound(block):
     for seed in seeds(20, first=50 * block):
         program = random_repeats(random_sharing_graph(seed, 1 + seed % 8), seed, most=5)
         for residency in RESIDENCIES:
-            problem, alone = to_problem(program, residency), unroll(program)
+            problem, alone = to_problem(program, residency), unroll(program, residency)
             lives = ProgramLives(alone, problem, residency)
             for kinds in (("in place",), ("placement",), BOTH):
                 candidates = find_candidates(alone.graph, residency, kinds)
