@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from cpplan.aliasing.alias_candidates import has_candidates
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.model.errors import VerificationError
-from cpplan.model.graph import Graph
+from cpplan.model.graph import Graph, Op
 from cpplan.model.moves import Move
 from cpplan.model.plan import Relation
 from cpplan.model.pool import Pool
@@ -246,23 +246,27 @@ def _in_pool(program: Program, pool: str) -> Program:
     away = {t.name for t in graph.tensors if t.pools is not None and t.pools != (pool,)}
 
     def here(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in names if name not in away)
+        return tuple([name for name in names if name not in away])
 
-    # Most ops access no tensor of another pool.
-    ops = tuple(
-        op
-        if away.isdisjoint(op.tensors)
-        else replace(
-            op,
+    def left(op: Op) -> Op:
+        """The op without its accesses of tensors in other pools; most ops have none."""
+        if away.isdisjoint(op.tensors):
+            return op
+        return Op(
+            name=op.name,
+            kind=op.kind,
             inputs=here(op.inputs),
             outputs=here(op.outputs),
             workspaces=here(op.workspaces),
-            in_place=tuple(pair for pair in op.in_place if not away.intersection(pair)),
-            placements=tuple(
-                p for p in op.placements if p.part not in away and p.whole not in away
-            ),
+            cost=op.cost,
+            recomputable=op.recomputable,
+            in_place=tuple([pair for pair in op.in_place if away.isdisjoint(pair)]),
+            placements=tuple([p for p in op.placements if away.isdisjoint((p.part, p.whole))]),
+            bodies=op.bodies,
+            after=op.after,
+            sequence=op.sequence,
         )
-        for op in graph.ops
-    )
+
+    ops = tuple(map(left, graph.ops))
     tensors = tuple(t for t in graph.tensors if t.name not in away)
     return Program(Graph(graph.name, tensors, ops), program.order)

@@ -306,12 +306,13 @@ def _refunds(
     if "in place" not in plan.sharing:
         return found
     for number, run in enumerate(runs):
-        inputs: dict[str, list[str]] = {}
+        # The inputs of an output, each once.
+        inputs: dict[str, dict[str, None]] = {}
         for output, source in run.op.in_place:
             one, other = graph.root[output][0], graph.root[source][0]
-            several = inputs.setdefault(one, [])
-            if one != other and one in storages and other in storages and other not in several:
-                several.append(other)
+            several = inputs.setdefault(one, {})
+            if one != other and one in storages and other in storages:
+                several[other] = None
         for one, several in inputs.items():
             if not several:
                 continue

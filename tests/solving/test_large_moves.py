@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cpplan import Graph, Plan, Pool, Residency, solve, verify
+from cpplan import Graph, Op, Plan, Pool, Residency, Tensor, solve, verify
 from cpplan.program import moved, storages
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
@@ -121,3 +121,36 @@ def test_storages_at_no_priced_step_are_not_walked_for_the_bound():
         lines_run(lambda prices=prices: bound_by_prices(found, prices)) for prices in (one, every)
     )
     assert 2 * of_one < of_every
+
+
+class Name(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def over_any(count: int) -> Graph:
+    """Results that one op reads, and that it may write its own result over."""
+    names = tuple(Name(f"t{k}") for k in range(count))
+    tensors = (*(Tensor(name, 64) for name in names), Tensor("y", 64, kind="output"))
+    ops = [Op(f"make {name}", outputs=(name,)) for name in names]
+    over = tuple(("y", name) for name in names)
+    return Graph("over any", tensors, (*ops, Op("join", "", names, ("y",), in_place=over)))
+
+
+def test_an_op_with_many_inputs_to_overwrite_is_checked_in_proportion_to_them():
+    compared = []
+    for count in 100, 400:
+        graph = over_any(count)
+        plan = in_half(graph)
+        Name.compared = 0
+        verify(graph, plan)
+        compared.append(Name.compared)
+    assert compared[1] < 6 * compared[0]
