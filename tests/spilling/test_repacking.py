@@ -18,6 +18,10 @@ from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
 from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.search import gap_kernel
+from cpplan.spilling.search.address_arrays import Addresses
+from cpplan.spilling.search.addresses import Placed
+from cpplan.spilling.search.gap_arrays import GapState
 from cpplan.spilling.search.repacking import Repacking, applies_to
 from cpplan.spilling.tuning import SpillingTuning
 
@@ -157,3 +161,27 @@ def test_many_gaps_of_one_tensor_take_no_more_than_their_share() -> None:
     # Most of a change's time is that of the pairs of gaps of the tensor that all ops read.
     assert search._change > 1e-10 * 1200**2
     assert 1 - deadline.remaining() < 1.3 * tuning.choice_share
+
+
+def test_draws_among_many_gaps_of_one_tensor_take_no_more_than_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pools = Pool("fast", 16), Pool("slow", direct=True)
+    problem = spill_problem(to_anf(read_again(2000)), Residency(), pools)
+    search, of = Repacking(problem, 16, 0), problem.gap_storage
+    gaps, pairs = np.bincount(of), []
+
+    def draw(flat: Addresses, state: GapState, rng: np.random.Generator) -> tuple[int, int, int]:
+        pairs.append(int(gaps[of[state.drop]].sum()))
+        return drawn(flat, state, rng)
+
+    drawn = gap_kernel.draw_gap
+    monkeypatch.setattr(gap_kernel, "draw_gap", draw)
+    nowhere = np.full(len(problem.access_step), -1, np.int64)
+    nothing = np.zeros(len(of), bool)
+    start = Placed(nothing, int(problem.paid(nothing).sum()), nowhere)
+    deadline = Deadline(0.05, deterministic=True)
+    search._improve(start, deadline, 0)
+    assert pairs[0] > 1e7
+    assert len(pairs) > 1
+    assert sum(pairs) * 5e-10 < 0.06

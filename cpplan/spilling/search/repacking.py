@@ -31,6 +31,11 @@ _CHANGE, _CHANGE_A_GAP, _CHANGE_A_STEP, _CHANGE_A_PAIR = 1e-5, 1.5e-8, 5e-11, 1.
 _DROP_A_ROW = 1.5e-9
 # Deterministic seconds of a change of a window, besides: always, per pair of rows, and per gap.
 _WINDOW, _WINDOW_A_PAIR, _WINDOW_A_GAP = 1e-4, 2e-9, 1e-8
+# The same for each dropped gap and each further gap of its tensor: what keeping it saves is summed
+# up over all of them. Gaps of a tensor beyond this number count.
+_WINDOW_A_DROP, _FEW_GAPS = 7e-10, 8
+# Turns between two counts of the dropped gaps.
+_RECOUNT = 64
 # Deterministic seconds of a move: per row, and per section of one.
 _MOVE_A_ROW, _MOVE_A_CELL = 2e-8, 2.5e-10
 # Deterministic seconds between two looks at the time left: of moves, and of gaps dropped at first.
@@ -69,6 +74,8 @@ class Repacking:
         steps = float((problem.gap_upper - problem.gap_lower).sum())
         pairs = float((np.bincount(problem.gap_storage).astype(float) ** 2).sum())
         gaps = len(problem.gap_storage)
+        # Gaps of each storage beyond the first few.
+        self._others = np.maximum(0, np.bincount(problem.gap_storage) - _FEW_GAPS)
         # Deterministic seconds of a change.
         self._change = _CHANGE + _CHANGE_A_GAP * gaps
         self._change += _CHANGE_A_STEP * steps + _CHANGE_A_PAIR * pairs
@@ -192,7 +199,9 @@ class Repacking:
         learning = packing_tuning().insertion_learning
         moves = tuning.window_moves, tuning.window_patience, learning
         always = _WINDOW + _WINDOW_A_GAP * len(best.kept)
-        for _ in range(tuning.repacking_turns):
+        for turn in range(tuning.repacking_turns):
+            if turn % _RECOUNT == 0:
+                a_draw = self._cost_of_a_draw(state)
             if state.cost[0] <= target or deadline.expired():
                 break
             gap, begin, end = map(int, gap_kernel.draw_gap(flat, state, self.rng))
@@ -210,8 +219,14 @@ class Repacking:
                 ),
             )  # fmt: skip
             work = abs(made) * (_MOVE_A_ROW * count + _MOVE_A_CELL * cells)
-            deadline.spend(always + _WINDOW_A_PAIR * count * count + work)
+            deadline.spend(always + a_draw + _WINDOW_A_PAIR * count * count + work)
         return _placed(state)
+
+    def _cost_of_a_draw(self, state: GapState) -> float:
+        """Deterministic seconds of drawing a gap to keep, beyond those that are always counted."""
+        of = self.problem.gap_storage
+        pairs = np.bincount(of[state.drop], minlength=len(self._others)) @ self._others
+        return _WINDOW_A_DROP * float(pairs)
 
 
 def _placed(state: GapState) -> Placed:
