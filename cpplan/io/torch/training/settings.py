@@ -50,11 +50,14 @@ class Settings:
         Work of an op. ``"time"``: the larger of its operations and the operations done while its
         bytes move (:func:`cpplan.io.torch.training.work.work_of`). ``"operations"``: its
         operations. ``"flops"``: its operations if it is a matrix product, convolution or attention;
-        other ops cost nothing. Or a function ``cost(node, operations, nbytes)``.
+        other ops cost nothing. ``"fused"``: as ``"time"``, but element-wise ops that a compiler
+        fuses into all their readers cost the bytes that they read
+        (:func:`cpplan.io.torch.training.work.fused_of`). Or a function
+        ``cost(node, operations, nbytes)``.
     workspaces
         True to count the bytes that kernels allocate beside their results, by running every op once
-        for each shape (CPU). ``None``: true if ops will run in the plan's order, and
-        under inductor for the kernels that it does not write itself.
+        for each shape (CPU). ``None``: true if ops will run in the plan's order, and under inductor
+        for the kernels that it does not write itself.
     measure
         True to measure the peak of the first step (CPU) by the allocator's events.
     on_infeasible

@@ -33,6 +33,7 @@ from cpplan.io.torch.training.inductor import (  # noqa: E402
 )
 from cpplan.io.torch.training.joint_graph import TURN, read_joint  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
+from cpplan.io.torch.training.work import OPERATIONS_PER_BYTE, work_of  # noqa: E402
 from cpplan.io.torch.workspaces import workspace_of  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
 from tests.benchmarks.inductor_training import Trained, planned  # noqa: E402
@@ -283,6 +284,30 @@ def test_cost_of_ops_can_be_given():
     assert schedule.base == len({name for name in schedule.order if name != "turn"})
 
 
+def test_fused_ops_cost_what_they_read_and_others_their_time():
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(64, 256), nn.Linear(256, 64)
+
+        def forward(self, x):
+            y = torch.tanh(torch.sin(self.one(x)))
+            return self.two(y).square().mean()
+
+    found = partitioner(cost="fused", time_limit=0.5, cache=False)
+    backend = aot_autograd(fw_compiler=lambda g, i: g.forward, partition_fn=found)
+    torch.compile(Gated(), backend=backend)(torch.randn(32, 64)).backward()
+    graph = last_report().joint.graph
+    move = OPERATIONS_PER_BYTE * 32 * 256 * 4
+    # Its result is read by an element-wise op alone; that of tanh is by a product.
+    assert graph.op["sin"].cost == move
+    assert graph.op["tanh"].cost == 2 * move
+    product = graph.op["addmm"]
+    assert product.cost == work_of(
+        None, 2 * 32 * 64 * 256, 4 * (32 * 64 + 64 * 256 + 256 + 32 * 256)
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -291,7 +316,10 @@ def test_cost_of_ops_can_be_given():
         ({"cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
         ({"time_limit": 0}, "time_limit must be a positive number"),
         ({"fallback": "none"}, "fallback='none' is not understood: expected one of error, eager"),
-        ({"cost": "size"}, "cost='size' is not understood: expected time, operations, flops, or"),
+        (
+            {"cost": "size"},
+            "cost='size' is not understood: expected time, operations, flops, fused, or",
+        ),
         ({"budget": 1}, "option 'budget' is unknown"),
     ],
 )
