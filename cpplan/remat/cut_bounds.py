@@ -81,6 +81,7 @@ def cut_bound(
     *,
     order: Sequence[int] | None = None,
     target: float | None = None,
+    only: int | None = None,
 ) -> CutBound:
     """A lower bound on the cost of every schedule within a limit, with any number of repetitions.
 
@@ -100,6 +101,8 @@ def cut_bound(
         All units in the order of their first runs, if only such schedules count.
     target
         A bound that is good enough: the cost of a known schedule.
+    only
+        The unit that is tried as the only cut, by linear relaxation alone.
 
     Examples
     --------
@@ -112,7 +115,7 @@ def cut_bound(
     True
     """
     search = _Search(problem, limit, budget, order, target)
-    search.run()
+    search.run() if only is None else search.try_alone(only)
     return search.certified()
 
 
@@ -156,6 +159,13 @@ class _Search:
                 break
         for place, cuts in enumerate(chosen[1:], 1):
             self._solve(cuts, self.budget.share(1 / (len(chosen) - place)))
+
+    def try_alone(self, unit: int) -> None:
+        """Try one unit as the only cut."""
+        from formulations.retained_at_cuts import precedence
+
+        self.before = precedence(self.problem, self.given)
+        self._relax((unit,), self.budget.deadline)
 
     def _each_alone(self, deadline: Deadline) -> dict[int, float]:
         """Weight of every unit: the extra cost proved with this cut, plus a little for bytes."""

@@ -20,6 +20,7 @@ from cpplan.ordering import heuristics as order_rules
 from cpplan.ordering.solve import search_order
 from cpplan.remat.bound_names import CHAIN, CUTS, REACH
 from cpplan.remat.cut_bounds import cut_bound
+from cpplan.remat.cut_floor import cut_floor
 from cpplan.remat.footprint import Footprint
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
@@ -63,6 +64,8 @@ class ScheduleSearch:
         self._reach_target: float = 0
         # Limit -> schedules made for it, the best of each order, the best first.
         self._starts: dict[int, list[RematOutcome]] = {}
+        # Limits for which a proof at first runs has been searched for.
+        self._floors: set[int] = set()
         # Limits for which local search has begun.
         self._walked: set[int] = set()
         self._descents: dict[float, Descent] = {}
@@ -115,6 +118,9 @@ class ScheduleSearch:
             self._solve_chain(limit, budget)
             yield
             return
+        if limit not in self._floors and known.best(limit).peak > limit:
+            self._prove_floor(limit, budget.share(tuning.floor_share))
+            yield
         if limit not in self._starts:
             share = tuning.quick_start_share if target else tuning.start_share
             self.start(limit, budget.share(share), target)
@@ -303,6 +309,22 @@ class ScheduleSearch:
         else:
             cost = known.cost_with(proof.extra) if proof.extra else known.base
             known.prove_cost(limit, cost, proof.name, proof.certificate)
+
+    def _prove_floor(self, limit: int, budget: Budget) -> None:
+        """Search for a proof that every schedule exceeds a limit, at the first run of one unit."""
+        self._floors.add(limit)
+        known = self.known
+        if not known.exact:
+            return
+        floor = cut_floor(
+            self._relaxed if self.joint else relax_repetition(self.problem, views=False),
+            limit,
+            budget,
+            most=known.smallest(math.inf).peak,
+            order=None if self.joint else self.given,
+        )
+        if floor is not None:
+            known.prove_bytes(Footprint(floor.bytes, floor.unit), CUTS, floor.certificate)
 
     def _look_for_reach(self, target: int | None, budget: Budget) -> None:
         """Raise the bound on every schedule's bytes by the reach of its units, up to ``target``."""

@@ -108,6 +108,8 @@ class RematTuning:
         Bound from cuts: share for the best single cut in integers.
     relaxed_cuts_share
         Bound from cuts: share for relaxations of more cuts; the rest is for integers.
+    floor_share, floor_steps
+        Least bytes at first runs: share of the time, and most limits tried for a proof.
     cut_units
         Units up to which cuts are used: precedences are stored as a matrix.
     cut_rows
@@ -256,6 +258,8 @@ class RematTuning:
     single_cut_share: float = 0.3
     first_cut_share: float = 0.15
     relaxed_cuts_share: float = 0.5
+    floor_share: float = 0.1
+    floor_steps: int = 16
     cut_units: int = 10_000
     cut_rows: int = 20_000
     cut_growth: float = 5.0
