@@ -91,6 +91,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     """The best plan over the orders tried; its bound holds for every order."""
     program, tuning = given.program, active()
     graph, share = program.graph, given.share
+    given.searches_orders = True
     _run(given, budget.share(tuning.given_share))
     bound = given.bound_every_order(budget.share(tuning.every_order_share).deadline)
     best, found_by = given, "given order"

@@ -101,6 +101,8 @@ class SpillingTuning:
         Time reserved for making and checking the plan, as a multiple of its first layout's time.
     cp_sat_gaps
         Most gaps for which the linear relaxation and CP-SAT are begun.
+    solver_seconds
+        Least seconds left for which these are begun: loading their solvers takes almost as long.
     full_steps
         Most steps with a price of room, in the bound that needs no linear program.
     slow_share
@@ -159,6 +161,7 @@ class SpillingTuning:
     hiding_share: float = 0.15
     checked: float = 4.0
     cp_sat_gaps: int = 100_000
+    solver_seconds: float = 0.4
     full_steps: int = 400
     slow_share: float = 0.2
     longest_again: int = 12

@@ -13,8 +13,23 @@ from cpplan import Graph, Op, Pool, Tensor
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.certificates import ForcedAt, RoomPrices
 from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.problem import Ints
+from cpplan.model.residency import Residency
 from cpplan.model.small_graphs import kept_meanwhile
+from cpplan.program.anf import to_anf
+from cpplan.runtime.budget import Tuning, make_budget, using
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.spilling import heuristics
+from cpplan.spilling.bounds import MovedBound
+from cpplan.spilling.every_order import bound_of_every_order
+from cpplan.spilling.heuristics import Eviction
+from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.search import one_order, orders
+from cpplan.spilling.search.one_order import SpillSearch
+from cpplan.spilling.search.orders import FlatOrders
+from cpplan.spilling.tuning import SpillingTuning
 from cpplan.verification.verifier import check_plan
+from tests.benchmarks.time_limits import GRAPHS
 
 
 @pytest.mark.parametrize("seed", seeds(15, 500))
@@ -105,3 +120,84 @@ def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
     values = {**plan_to_dict(plan), "moved_certificate": {"kind": "forced at", "op": 3}}
     with pytest.raises(InputError, match="moved_certificate: op must be a string, not 3"):
         plan_from_dict(values)
+
+
+def test_the_bound_of_every_order_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It follows the search at the given order, which cannot do without it if it is alone."""
+    calls = []
+
+    def bound(*given: object, **options: object) -> MovedBound:
+        calls.append(given)
+        return bound_of_every_order(*given, **options)
+
+    monkeypatch.setattr(one_order, "bound_of_every_order", bound)
+    pools = [Pool("fast", 1 << 12), Pool("slow", direct=True)]
+    for order in "given", "search":
+        calls.clear()
+        plan = cpplan.solve(
+            GRAPHS["local"](200), pools=pools, spill=True, order=order, time_limit=0.03,
+            deterministic=True, tuning={"spilling": {"cp_sat_gaps": 0}},
+        )  # fmt: skip
+        assert plan.moved_bytes
+        assert len(calls) == 1
+
+
+@pytest.mark.parametrize("enough", [False, True])
+def test_no_solver_is_loaded_with_little_time_left(
+    monkeypatch: pytest.MonkeyPatch, enough: bool
+) -> None:
+    made = []
+
+    def make(*given: object) -> None:
+        made.append(given)
+
+    monkeypatch.setattr(one_order, "make_model", make)
+    monkeypatch.setattr(one_order, "search_gaps", lambda *given, **options: None)
+    monkeypatch.setattr(SpillSearch, "_repacking", lambda *given: None)
+    for name in "_place_by_address", "_with_margin", "_by_insertion", "_by_address", "_place":
+        monkeypatch.setattr(SpillSearch, name, lambda *given, **options: False)
+    pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
+    search = SpillSearch(to_anf(GRAPHS["local"](60)), Residency(), pools)
+    tuning = SpillingTuning(solver_seconds=1.0 if enough else 1e9)
+    with using(Tuning({SpillingTuning: tuning})):
+        search._search(make_budget(1000))
+    assert bool(made) == enough
+
+
+def test_a_climb_over_large_orders_looks_at_the_time_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = []
+
+    def climb(flat: FlatOrders, order: Ints, value: int, draws: Ints, scratch: object) -> int:
+        sizes.append(len(draws))
+        return value
+
+    monkeypatch.setattr(orders, "climb", climb)
+    pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
+    for ops, least, most in ((60, 200, 200), (3000, 1, 10)):
+        graph = GRAPHS["fan_out"](ops)
+        program = to_anf(graph)
+        problem = spill_problem(program, Residency(), pools)
+        flat = orders.flatten(graph, problem, program.order, share=False)
+        sizes.clear()
+        orders.climb_orders(flat, [program.order], Deadline(1, deterministic=True), 0)
+        assert least <= min(sizes) <= max(sizes) <= most
+
+
+def test_rules_that_differ_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def get(name: str) -> Eviction:
+        tried.append(name)
+        if len(tried) > 2:
+            raise TimeUpError
+        return rule(name)
+
+    rule = heuristics.get
+    pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
+    search = SpillSearch(to_anf(GRAPHS["local"](60)), Residency(), pools)
+    monkeypatch.setattr(heuristics, "get", get)
+    found = [choice.found_by for choice in search._by_rules(search.problem, make_budget(10))]
+    assert tried[:2] == ["belady", "whole tensors"]
+    assert found == ["belady", "whole tensors", "everything dropped"]

@@ -44,6 +44,8 @@ from cpplan.verification.bound_table import NOTHING
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
 
+# Eviction rules that are tried before all others.
+_EARLY = "belady", "whole tensors"
 # Eviction rule for problems with a margin.
 _QUICK = "cost per byte and step"
 # The next margin is tried only if time is left for this number of packings.
@@ -91,6 +93,8 @@ class SpillSearch:
         self.layout_seconds = self.prices_seconds = 0.0
         # The bound that holds for every order, if it is known.
         self.every_order: MovedBound | None = None
+        # True if that bound is computed after this search, since others follow.
+        self.searches_orders = False
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
         # Buffer -> its offset in a plan without moves, if one is known.
@@ -137,14 +141,18 @@ class SpillSearch:
         if self.choice is not None and budget.deadline.expired():
             return
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
+        few &= budget.deadline.endless or budget.deadline.remaining() > tuning.solver_seconds
         model = make_model(problem, budget) if few else None
         prices: dict[int, float] = {}
         if model is not None:
             prices = self._relax(model, budget)
             self._keep_time(budget.deadline)
         if not prices:
-            turn = budget.share(tuning.every_order_share).deadline
-            self.raise_bound(self.every_order or self.bound_every_order(turn))
+            if self.every_order is not None:
+                self.raise_bound(self.every_order)
+            elif not self.searches_orders:
+                turn = budget.share(tuning.every_order_share).deadline
+                self.raise_bound(self.bound_every_order(turn))
             prices = quick
         if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
@@ -327,13 +335,19 @@ class SpillSearch:
         return replace(problem, base=problem.base + np.minimum(left, room))
 
     def _by_rules(self, problem: SpillProblem, budget: Budget) -> Iterator[Choice]:
-        """Yield the choices of the eviction rules in time, and the one that keeps no gap."""
+        """Yield the choices of the eviction rules in time, and the one that keeps no gap.
+
+        Rules that differ most come first, in case time is up; choices come in the order registered.
+        """
         share = budget.share(active().rules_share).deadline
+        names, found = heuristics.names(), {}
+        early = [name for name in _EARLY if name in names]
         with suppress(TimeUpError):
-            for name in heuristics.names():
+            for name in dict.fromkeys([*early, *names]):
                 kept = heuristics.get(name)(problem, share)
                 if kept is not None:
-                    yield make_choice(self.problem, kept, name)
+                    found[name] = make_choice(self.problem, kept, name)
+        yield from (found[name] for name in names if name in found)
         yield make_choice(self.problem, problem.gap_fixed == 1, "everything dropped")
 
     def _by_prices(self, problem: SpillProblem, prices: dict[int, float]) -> Choice:

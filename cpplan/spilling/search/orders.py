@@ -137,12 +137,15 @@ def climb_orders(
         return [(0, tuple(start)) for start in starts]
     work = _RATE * (len(flat.op_storage) + len(flat.extra)) * max(1.0, len(flat.room) / 100)
     scratch = scratch_for(len(flat.room), len(flat.op_storage), len(flat.extra))
-    found = []
+    found: list[tuple[int, Ints]] = []
     for start in starts:
+        if found and deadline.expired():
+            break
         order = np.array(start, np.int64)
         found.append((int(estimate(flat, order, scratch)), order))
         deadline.spend(work)
     found.sort(key=lambda pair: pair[0])
+    portion = max(1, min(_MOVES, int(_CALL / work)))
     turns, rng = active().climb_turns, np.random.default_rng(seed)
     for turn in range(turns):
         if deadline.expired() or found[0][0] == 0:
@@ -154,12 +157,17 @@ def climb_orders(
             if number and value > 1.5 * found[0][0] and turn > turns // 4:
                 continue
             order = order.copy()
-            value = int(climb(flat, order, value, rng.random((_MOVES, 3)), scratch))
-            deadline.spend(_MOVES * work)
+            draws = rng.random((_MOVES, 3))
+            for first in range(0, _MOVES, portion):
+                some = draws[first : first + portion]
+                value = int(climb(flat, order, value, some, scratch))
+                deadline.spend(len(some) * work)
+                if deadline.expired():
+                    break
             found[number] = value, order
         found.sort(key=lambda pair: pair[0])
     return [(value, tuple(order.tolist())) for value, order in found]
 
 
-# Neighbours tried between two checks of the deadline.
-_MOVES = 200
+# Neighbours tried in a turn, and deterministic seconds between two looks at the time left.
+_MOVES, _CALL = 200, 0.05
