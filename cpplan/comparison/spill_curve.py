@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from cpplan.comparison.spill_comparison import ordered_program
+from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool, check_pools
 from cpplan.model.residency import choose_residency
 from cpplan.program.anf import Program
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
@@ -39,7 +40,7 @@ class CurvePoint:
         Status of that plan.
     rules
         Eviction rule -> bytes that it moves, before packing, or cycles if time is minimised;
-        ``None`` if it does not fit.
+        ``None`` if it does not fit, or did not finish in time.
     time, time_bound
         Cycles of the plan of least time, and their bound, if time is minimised.
     """
@@ -121,7 +122,9 @@ def spill_curve(
             )
             timed = plan.time_bound is not None
             here = spill_problem(program, residency, (fast, regions[1]), share=share, time=timed)
-            rules = _by_rules(here, program.cost if timed else 0)
+            seconds = active().curve_rules_share * time_limit / points
+            deadline = Deadline(seconds, deterministic=bool(options.get("deterministic")))
+            rules = _by_rules(here, program.cost if timed else 0, deadline)
             plans.append((capacity, plan, rules))
     return _consistent(plans)
 
@@ -167,11 +170,13 @@ def _value(plan: Plan) -> tuple[int | float | None, int | float | None]:
     return plan.moved_bytes, plan.moved_bytes_bound
 
 
-def _by_rules(problem: SpillProblem, cost: int | float) -> Rules:
+def _by_rules(problem: SpillProblem, cost: int | float, deadline: Deadline) -> Rules:
     """Eviction rule -> cost of its moves; if time is minimised, with the cost of the ops."""
     found: Rules = {}
     for name in heuristics.names():
-        kept = heuristics.get(name)(problem, Deadline(math.inf))
+        kept = None
+        with suppress(TimeUpError):
+            kept = heuristics.get(name)(problem, deadline)
         fits = kept is not None and bool(np.all(problem.load(kept) <= problem.capacity))
         found[name] = cost + int(problem.paid(kept).sum()) if fits and kept is not None else None
     return found

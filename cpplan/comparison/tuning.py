@@ -24,6 +24,8 @@ class ComparisonTuning:
         Least number of seconds for packing.
     least_rule_share
         Least share of a row's time for an eviction rule, however long its packing takes.
+    curve_rules_share
+        Time for all eviction rules at one capacity of a curve, as a share of the plan's time.
     """
 
     schedule_share: float = 0.8
@@ -31,6 +33,7 @@ class ComparisonTuning:
     pieces_share: float = 0.6
     least_packing: float = 0.1
     least_rule_share: float = 0.5
+    curve_rules_share: float = 0.08
 
 
 def active() -> ComparisonTuning:
