@@ -70,11 +70,14 @@ class SpillingTuning:
     repacking_turns
         Most changes tried of the best packing.
     window_widths, window_fits
-        Steps of a window; chance that the narrowest one that holds the retention is taken instead
-        of a wider one.
+        Steps of a window; chance that the narrowest one that holds what must change place is taken
+        instead of a wider one.
     window_moves, window_patience
         Moves between two looks at the retentions that still wait, and moves without fewer bytes
         waiting after which a change is given up.
+    window_power
+        The chance of a gap to be kept falls with its steps, raised to this power: narrow windows
+        are packed much sooner than wide ones.
     most_dropped, repacking_noise
         Most gaps dropped so that one more is kept; random part of their cost.
     order_share
@@ -147,6 +150,7 @@ class SpillingTuning:
     window_fits: float = 0.5
     window_moves: int = 50
     window_patience: int = 300
+    window_power: float = 2.0
     most_dropped: int = 12
     repacking_noise: float = 0.3
     order_share: float = 0.2

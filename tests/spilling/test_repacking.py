@@ -21,8 +21,9 @@ from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search import gap_kernel
 from cpplan.spilling.search.address_arrays import Addresses
 from cpplan.spilling.search.addresses import Placed
-from cpplan.spilling.search.gap_arrays import GapState
+from cpplan.spilling.search.gap_arrays import GapState, make_state, with_sections
 from cpplan.spilling.search.repacking import Repacking, applies_to
+from cpplan.spilling.search.window_kernel import change_window
 from cpplan.spilling.tuning import SpillingTuning
 
 
@@ -109,6 +110,37 @@ def test_windows_leave_the_packing_around_them_valid() -> None:
     assert layout.fits
 
 
+def test_a_gap_in_a_window_is_kept_at_the_place_of_the_retention_around_it() -> None:
+    """``a`` is longer than the window; the smaller tensors in its way move aside."""
+    tensors = Tensor("a", 8), Tensor("b", 4), Tensor("c", 4)
+    ops = [Op(f"op{step}") for step in range(40)]
+    ops[0] = Op("op0", outputs=("a",))
+    ops[18], ops[22] = Op("op18", inputs=("a",)), Op("op22", inputs=("a",))
+    ops[39] = Op("op39", inputs=("a",))
+    ops[19], ops[20] = Op("op19", outputs=("b",)), Op("op20", outputs=("c",))
+    ops[21] = Op("op21", inputs=("b", "c"))
+    program = to_anf(Graph("g", tensors, tuple(ops)))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    search = Repacking(problem, 16, 0)
+    names = [problem.names[storage] for storage in problem.access_storage.tolist()]
+    assert names == ["a"] * 4 + ["b"] * 2 + ["c"] * 2
+    kept, gap = problem.all_kept(), 1
+    assert (problem.gap_lower[gap], problem.gap_upper[gap]) == (19, 22)
+    kept[gap] = False
+    for places, packs in (([0] * 8, True), ([0, 0, 8, 8, 0, 0, 4, 4], False)):
+        state = make_state(problem, kept, np.array(places), np.zeros(40, np.int64))
+        state.places[-2:] = 4
+        rows = with_sections(search._rows(kept), 4)
+        made, count, _ = change_window(
+            search.flat, state, rows, gap, 18, 0, 0.0, (50, 300, 0.1), search.rng, search._random
+        )
+        assert (made > 0, count > 0, int(state.cost[0])) == (packs, packs, 0 if packs else 16)
+        if packs:
+            offsets = dict(zip(names, state.places.tolist(), strict=True))
+            assert offsets["a"] == 0
+            assert sorted((offsets["b"], offsets["c"])) == [8, 12]
+
+
 def test_choices_leave_the_margin_empty_and_cost_no_more_than_rules() -> None:
     rng = random.Random(3)
     spans = [(first, first + rng.choice((1, 3, 9, 25))) for first in range(60)]
@@ -171,9 +203,9 @@ def test_draws_among_many_gaps_of_one_tensor_take_no_more_than_their_time(
     search, of = Repacking(problem, 16, 0), problem.gap_storage
     gaps, pairs = np.bincount(of), []
 
-    def draw(flat: Addresses, state: GapState, rng: np.random.Generator) -> tuple[int, int, int]:
+    def draw(flat: Addresses, state: GapState, power: float, rng: np.random.Generator) -> int:
         pairs.append(int(gaps[of[state.drop]].sum()))
-        return drawn(flat, state, rng)
+        return int(drawn(flat, state, power, rng))
 
     drawn = gap_kernel.draw_gap
     monkeypatch.setattr(gap_kernel, "draw_gap", draw)

@@ -107,7 +107,7 @@ def retention_of(flat, state, gap):
 
 
 @compiled_loop
-def _drawn(flat, state, rng):
+def _drawn(flat, state, power, rng):
     """Random dropped gap, likelier if it is dear, short and was seldom tried; -1 if none is."""
     total = 0.0
     for gap in range(len(state.drop)):
@@ -115,7 +115,7 @@ def _drawn(flat, state, rng):
         if state.drop[gap] and is_free(flat, gap):
             saved = -float(_difference(flat, state, gap))
             length = float(flat.gap_upper[gap] - flat.gap_lower[gap])
-            chance = max(saved, 1e-3) / (1.0 + length) ** 0.5 / (1.0 + state.tries[gap])
+            chance = max(saved, 1e-3) / (1.0 + length) ** power / (1.0 + state.tries[gap])
             state.weight[gap] = chance
             total += chance
     left = rng.random() * total
@@ -130,14 +130,34 @@ def _drawn(flat, state, rng):
 
 
 @compiled_loop
-def draw_gap(flat, state, rng):
-    """Random dropped gap and the steps of the retention that it would lie in; -1 if none is."""
-    gap = _drawn(flat, state, rng)
-    if gap < 0:
-        return -1, 0, 0
-    state.tries[gap] += 1.0
+def draw_gap(flat, state, power, rng):
+    """Random dropped gap; -1 if none is. The greater the power, the likelier is a short gap."""
+    gap = _drawn(flat, state, power, rng)
+    if gap >= 0:
+        state.tries[gap] += 1.0
+    return gap
+
+
+@compiled_loop
+def draw_steps(flat, state, gap, rng):
+    """Steps in which something must change place so that a gap is kept.
+
+    The retention that it then lies in takes the place of the part before the gap, or of the part
+    after it, or any.
+    """
     begin, end = retention_of(flat, state, gap)
-    return gap, begin, end
+    before, after = flat.gap_before[gap], flat.gap_after[gap]
+    left, right = -1, -1
+    if before >= 0 and is_near(flat, state.drop, before):
+        left = state.places[before]
+    if after >= 0 and is_near(flat, state.drop, after):
+        right = state.places[after]
+    kind = int(3.0 * rng.random())
+    if left >= 0 and (kind == 1 or left == right):
+        begin = flat.gap_lower[gap]
+    if right >= 0 and (kind == 2 or left == right):
+        end = flat.gap_upper[gap]
+    return begin, max(end, begin + 1)
 
 
 @compiled_loop
@@ -282,7 +302,7 @@ def change_choice(flat, state, turns, most_dropped, noise, heat, rng, best, kept
     """
     steps = len(state.load)
     for _ in range(turns):
-        gap, _, _ = draw_gap(flat, state, rng)
+        gap = draw_gap(flat, state, 0.5, rng)
         if gap < 0:
             break
         most = state.cost[0] + 1 + int(-heat * math.log(1.0 - rng.random()))

@@ -204,9 +204,10 @@ class Repacking:
                 a_draw = self._cost_of_a_draw(state)
             if state.cost[0] <= target or deadline.expired():
                 break
-            gap, begin, end = map(int, gap_kernel.draw_gap(flat, state, self.rng))
+            gap = int(gap_kernel.draw_gap(flat, state, tuning.window_power, self.rng))
             if gap < 0:
                 break
+            begin, end = map(int, gap_kernel.draw_steps(flat, state, gap, self.rng))
             fits = sum(width < end - begin for width in widths)
             number = min(fits + int(self.rng.geometric(tuning.window_fits)), len(widths)) - 1
             low = begin - int(self.rng.integers(widths[number] - (end - begin) + 1))

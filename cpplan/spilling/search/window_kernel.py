@@ -22,6 +22,30 @@ from cpplan.spilling.search.gap_kernel import (
 
 
 @compiled_loop
+def _pin_of(flat, state, first, last, low, high):
+    """Place of a retention, by its accesses, that crosses the ends of the window.
+
+    The retention may be longer than it was, but in the window only. Returns -1 if its parts outside
+    have several places.
+    """
+    pin = -1
+    for access in range(first, last + 2):
+        gap = flat.before[access] if access <= last else flat.after[last]
+        crosses = gap >= 0 and not state.drop[gap]
+        crosses = crosses and (flat.gap_lower[gap] < low or flat.gap_upper[gap] > high)
+        if crosses and state.fresh[gap]:
+            return -1
+        step = flat.access_step[min(access, last)]
+        if not crosses and (access > last or (step >= low and step < high)):
+            continue
+        place = state.places[min(access, last)]
+        if place < 0 or (pin >= 0 and place != pin):
+            return -1
+        pin = place
+    return pin
+
+
+@compiled_loop
 def _add_row(flat, state, rows, first, last, low, high, count):
     """Add a retention, by its accesses, to the rows if it lies in the window.
 
@@ -50,19 +74,42 @@ def _add_row(flat, state, rows, first, last, low, high, count):
         if access < last and state.fresh[flat.after[access]]:
             there = False
     crosses = begin < low or end > high
-    if crosses and not there:
-        return -1
+    longer = crosses and not there
+    if longer:
+        place = _pin_of(flat, state, first, last, low, high)
+        if place < 0:
+            return -1
     rows.first[count], rows.last[count] = first, last
     rows.size[count], rows.step[count] = flat.room[storage], flat.align[storage]
     rows.lower[count], rows.upper[count] = max(begin, low) - low, min(end, high) - low
     rows.pinned[count] = place if crosses else -1
-    rows.placed[count] = there
+    rows.placed[count] = there or crosses
     rows.lowest_end[count] = place + flat.room[storage]
     rows.penalty[count] = 1.0
-    rows.held[count] = 0
+    rows.held[count] = 1 if longer else 0
     length = float(min(end, high) - max(begin, low))
     rows.difficulty[count] = float(flat.room[storage]) * length**0.5
     return count + 1
+
+
+@compiled_loop
+def _clear_longer(rows, count):
+    """Let rows wait that overlap a pinned one that is longer now; false if these are pinned."""
+    for row in range(count):
+        if rows.held[row] == 0:
+            continue
+        rows.held[row] = 0
+        begin, end = rows.lowest_end[row] - rows.size[row], rows.lowest_end[row]
+        for other in range(count):
+            if other == row or not rows.placed[other]:
+                continue
+            if rows.lower[row] >= rows.upper[other] or rows.upper[row] <= rows.lower[other]:
+                continue
+            if rows.lowest_end[other] > begin and rows.lowest_end[other] - rows.size[other] < end:
+                if rows.pinned[other] >= 0:
+                    return False
+                rows.placed[other] = False
+    return True
 
 
 @compiled_loop
@@ -160,7 +207,7 @@ def gather(flat, state, rows, low, high):
     Returns their number, -1 if that fails, and the number of their sections.
     """
     count = _collect(flat, state, rows, low, high)
-    if count < 0:
+    if count < 0 or not _clear_longer(rows, count):
         return -1, 0
     _merge_steps(state, rows, low, high, count)
     _arrange(rows, count)
