@@ -55,8 +55,11 @@ class SpillingTuning:
     settling_share
         Share of its time for packing choices of gaps that leave a margin of the pool empty.
     smaller_margins, wider_margins
-        These margins, as parts of the pool: tried one after another until one cannot be packed; and
-        if not even the first one can, until one can.
+        These margins, as parts of the pool: tried one after another until no choice of one can be
+        packed; and if the first one's choice cannot, until one can.
+    margin_choices, margin_packing_share, insertions_a_retention
+        Most choices tried for each of the smaller margins; share of the time left for packing one;
+        moves per retention made in any case for the first margin and for wider ones.
     choice_turns, choice_share
         Most changes of such a choice, and most time for them, as a share of the time left.
     choice_heats, choice_noise
@@ -65,8 +68,6 @@ class SpillingTuning:
     choice_price
         Price of the room of a gap in such a choice, as a part of the mean cost saved by a byte and
         step of the gaps dropped: emptier choices are packed more easily.
-    insertions_a_retention
-        Most moves per retention for packing such a choice.
     repacking_turns
         Most changes tried of the best packing.
     window_widths, window_fits
@@ -136,7 +137,7 @@ class SpillingTuning:
     repacking_share: float = 0.8
     repacked_gaps: int = 50_000
     insertion_first: int = 2_000
-    settling_share: float = 0.5
+    settling_share: float = 0.6
     smaller_margins: tuple[float, ...] = (0.05, 0.03, 0.02, 0.014, 0.01, 0.007, 0.005, 0.0035)
     wider_margins: tuple[float, ...] = (0.1, 0.2, 0.35, 0.5)
     choice_turns: int = 4_000
@@ -144,6 +145,8 @@ class SpillingTuning:
     choice_heats: tuple[float, float] = (0.5, 0.01)
     choice_noise: float = 0.5
     choice_price: float = 0.25
+    margin_choices: int = 2
+    margin_packing_share: float = 0.2
     insertions_a_retention: int = 120
     repacking_turns: int = 1_000_000
     window_widths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024, 2048)

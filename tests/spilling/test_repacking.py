@@ -17,7 +17,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
-from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
 from cpplan.spilling.search import gap_kernel
 from cpplan.spilling.search.address_arrays import Addresses
 from cpplan.spilling.search.addresses import Placed
@@ -139,6 +139,36 @@ def test_a_gap_in_a_window_is_kept_at_the_place_of_the_retention_around_it() -> 
             offsets = dict(zip(names, state.places.tolist(), strict=True))
             assert offsets["a"] == 0
             assert sorted((offsets["b"], offsets["c"])) == [8, 12]
+
+
+@pytest.mark.parametrize(
+    ("least", "tried"),
+    [(0.01, [0.05, 0.03, 0.02, 0.014, 0.01, 0.007, 0.007]), (0.2, [0.05, 0.1, 0.2])],
+)
+def test_margins_shrink_until_no_choice_fits_or_grow_until_one_does(
+    monkeypatch: pytest.MonkeyPatch, least: float, tried: list[float]
+) -> None:
+    program = to_anf(steps_of((0, 4), (1, 5), (2, 6), size=8, steps=7))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    search, margins = Repacking(problem, 16, 0), list[float]()
+
+    def choose(self: Repacking, kept: Flags, margin: float, deadline: Deadline) -> Flags:
+        margins.append(margin)
+        return kept
+
+    def pack(self: Repacking, kept: Flags, *rest: object, patient: bool) -> Placed | None:
+        assert patient == (len(margins) == 1 or least > 0.05)
+        return Placed(kept, cost(), np.zeros(6, np.int64)) if margins[-1] >= least else None
+
+    def cost() -> int:
+        return int(10_000 * margins[-1])
+
+    monkeypatch.setattr(Repacking, "choose", choose)
+    monkeypatch.setattr(Repacking, "_pack", pack)
+    monkeypatch.setattr(SpillProblem, "paid", lambda *_: np.array([cost()]))
+    with using(Tuning({SpillingTuning: SpillingTuning(margin_choices=2)})):
+        search._settle(problem.all_kept(), None, Deadline(1, deterministic=True))
+    assert margins == tried
 
 
 def test_choices_leave_the_margin_empty_and_cost_no_more_than_rules() -> None:

@@ -132,23 +132,47 @@ class Repacking:
         return best if best is None else self._improve(best, deadline, target)
 
     def _settle(self, kept: Flags, known: Placed | None, deadline: Deadline) -> Placed | None:
-        """Packings of choices with ever smaller margins, until one does not fit whole."""
-        tuning, best = active(), known
-        for wide in (False, True):
-            for margin in tuning.wider_margins if wide else tuning.smaller_margins:
-                choice = None if deadline.expired() else self.choose(kept, margin, deadline)
-                if choice is None:
-                    break
-                paid = int(self.problem.paid(choice).sum())
-                if best is not None and paid >= best.paid:
-                    continue
-                found = self._pack(choice, best, deadline)
-                best = best if found is None else found
-                if (found is None or found.paid > paid) != wide:
-                    break
-            if best is not None:
-                break
+        """Packings of choices with ever smaller margins, until none of one margin fits whole.
+
+        If the first margin's choice does not, ever wider margins follow, until one does.
+        """
+        tuning = active()
+        first, *smaller = tuning.smaller_margins
+        best, fits = self._settle_margin(kept, first, known, deadline)
+        for margin in smaller if fits else ():
+            best, fits = self._settle_margin(kept, margin, best, deadline, tuning.margin_choices)
+            if not fits:
+                return best
+        for margin in () if fits else tuning.wider_margins:
+            best, fits = self._settle_margin(kept, margin, best, deadline)
+            if fits:
+                return best
         return best
+
+    def _settle_margin(
+        self,
+        kept: Flags,
+        margin: float,
+        best: Placed | None,
+        deadline: Deadline,
+        choices: int = 1,
+    ) -> tuple[Placed | None, bool]:
+        """The better of the best packing and those of some choices; true if one fits whole.
+
+        A choice that does not cost less than the best packing counts as one that fits.
+        """
+        for _ in range(choices):
+            choice = None if deadline.expired() else self.choose(kept, margin, deadline)
+            if choice is None:
+                return best, False
+            paid = int(self.problem.paid(choice).sum())
+            if best is not None and paid >= best.paid:
+                return best, True
+            found = self._pack(choice, best, deadline, patient=choices == 1)
+            best = best if found is None else found
+            if found is not None and found.paid == paid:
+                return best, True
+        return best, False
 
     def _rows(self, kept: Flags) -> Rows:
         """Room for the retentions of a choice and of others that have some more."""
@@ -157,10 +181,13 @@ class Repacking:
         count = int(problem.near(kept).sum()) - int(inner.sum())
         return make_rows(min(count + count // 4 + 100, packing_tuning().insertion_buffers))
 
-    def _pack(self, kept: Flags, best: Placed | None, deadline: Deadline) -> Placed | None:
+    def _pack(
+        self, kept: Flags, best: Placed | None, deadline: Deadline, *, patient: bool
+    ) -> Placed | None:
         """Packing of a choice of gaps, without those of retentions that find no place.
 
-        Returns ``None`` if it does not cost less than the best one.
+        Returns ``None`` if it does not cost less than the best one. A patient search makes some
+        moves for each retention in any case.
         """
         from cpplan.spilling.search import window_kernel as kernel
 
@@ -174,11 +201,12 @@ class Repacking:
         a_move = _MOVE_A_ROW * count + _MOVE_A_CELL * cells
         moves = max(1, int(_CALL / max(a_move, 1e-9)))
         learning, placed = packing_tuning().insertion_learning, False
-        for _ in range(1 + active().insertions_a_retention * count // moves):
-            deadline.spend(a_move * moves)
+        slot, made = deadline.share(active().margin_packing_share), 0
+        least = active().insertions_a_retention * count if patient else 0
+        while not placed and not (slot if made >= least else deadline).expired():
+            slot.spend(a_move * moves)
             placed = bool(kernel.insert_rows(flat, rows, moves, learning, self._random))
-            if placed or deadline.expired():
-                break
+            made += moves
         moved = problem.spill_cost, problem.reload_cost[problem.gap_storage], problem.access_cost
         most = 1 + int(sum(cost.sum() for cost in moved)) if best is None else best.paid
         if not placed and not kernel.drop_waiting(flat, state, rows, count, most):
