@@ -21,7 +21,7 @@ from torch.fx import GraphModule, Node, map_arg
 
 from cpplan.io.torch.archive import read_archive
 from cpplan.io.torch.effects import storage_of
-from cpplan.io.torch.nodes import Names, names_in
+from cpplan.io.torch.nodes import Names, is_part, names_in
 from cpplan.io.torch.sources import last_line, open_source, reading_archive
 from cpplan.io.torch.translation import naming, translate
 from cpplan.io.torch.values import attribute_of, tensors_in, tensors_of
@@ -134,6 +134,8 @@ class TorchRun:
                     if op.sequence is not None:
                         self._draws[op.name] = results
                     self._values.update(results)
+                elif is_part(node, self._traced.values) and self._traced.values[node] is None:
+                    self._others[node] = None  # a gradient that is not asked for
                 elif node.op != "output" and not names_in(self._names.get(node)):
                     self._others[node] = self._call(node, self._others.__getitem__)
         return self._values

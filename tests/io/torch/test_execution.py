@@ -88,6 +88,23 @@ def test_command_executes_an_exported_training_step(tmp_path, capsys):
     assert "<html" in page.read_text(encoding="utf-8")
 
 
+class Squared(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x).square().mean()
+
+
+def test_step_whose_convolution_gives_no_gradient_of_its_input_is_executed(tmp_path):
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1))
+    path = tmp_path / "step.pt2"  # a file names all results of an op, also those that are not there
+    save(_export_forward_backward(export(Squared(module), (torch.randn(4, 1, 6, 6),))), path)
+    plan = cpplan.solve(read_torch(path))
+    assert cpplan.execute(path, plan).arena_bytes == plan.peak
+
+
 class Rewriting(nn.Module):
     """Ops that write over what they read: activations, a sum of branches, a slice of its own."""
 
