@@ -175,7 +175,7 @@ def _search(
         if found.peak > limit:
             more = Deadline(settings.time_limit / 2, deterministic=settings.deterministic)
             further = budget.until(more)
-            found = _least(search, math.inf, further.share(0.7))
+            found = _least(search, math.inf if most is None else most, further.share(0.7))
             found = search.within(found.peak, further)
     else:
         found = _least(search, known.base if most is None else most, budget)

@@ -125,9 +125,25 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
             f"cost={cost!r} is not understood: expected {', '.join(WORKS)}, or a function of node, "
             "operations and bytes"
         )
+    _check_others(given)
     if isinstance(given.get("cache"), (str, PathLike)):
         given["cache"] = Path(given["cache"])
     return Settings(**given)
+
+
+def _check_others(given: Mapping[str, Any]) -> None:
+    """Raise if a switch is no boolean, a number no integer, or the cache no folder."""
+    for name in ("deterministic", "measure", "workspaces"):
+        value = given.get(name, False)
+        if not (isinstance(value, bool) or (value is None and name == "workspaces")):
+            raise InputError(f"{name} must be True or False, not {value!r}")
+    for name, least in (("workers", 1), ("seed", 0)):
+        value = given.get(name, least)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name} must be an integer, at least {least}, not {value!r}")
+    cache = given.get("cache")
+    if not (cache is None or isinstance(cache, (bool, str, PathLike))):
+        raise InputError(f"cache must be a folder, or False for none, not {cache!r}")
 
 
 def limit_in(settings: Settings, unplanned: int, *, trains: bool = True) -> int | None:

@@ -354,8 +354,16 @@ def test_infeasible_limit_names_missing_bytes_op_and_help():
 
 def test_best_schedule_runs_if_no_limit_is_met():
     module, inputs = transformer()
-    report = compare(module, inputs, memory_limit="64 KiB", on_infeasible="best", time_limit=3)
+    options = {"on_infeasible": "best", "time_limit": 1, "deterministic": True}
+    report = compare(module, inputs, memory_limit="64 KiB", **options)
     assert report.memory_limit < report.predicted_peak < report.schedule.unplanned
+
+
+def test_best_schedule_keeps_the_limit_on_work():
+    module, inputs = transformer()
+    options = {"on_infeasible": "best", "time_limit": 1, "deterministic": True}
+    report = compare(module, inputs, memory_limit="64 KiB", cost_limit=1, **options)
+    assert report.schedule.extra_work == 0
 
 
 def test_limit_given_as_a_share_is_of_the_peak_of_the_unplanned_step():

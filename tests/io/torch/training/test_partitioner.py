@@ -321,6 +321,10 @@ def test_fused_ops_cost_what_they_read_and_others_their_time():
             "cost='size' is not understood: expected time, operations, flops, fused, or",
         ),
         ({"budget": 1}, "option 'budget' is unknown"),
+        ({"workers": "2"}, "workers must be an integer, at least 1, not '2'"),
+        ({"seed": -1}, "seed must be an integer, at least 0, not -1"),
+        ({"measure": "no"}, "measure must be True or False, not 'no'"),
+        ({"cache": 3}, "cache must be a folder, or False for none, not 3"),
     ],
 )
 def test_options_that_are_not_understood_are_named(options, text):
