@@ -177,9 +177,9 @@ def thin_vit():
 MODELS: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "llama8": lambda: (Llama(8), (torch.randint(0, 1024, (1, 1024)),)),
     "llama32": lambda: (Llama(32), (torch.randint(0, 1024, (1, 1024)),)),
-    "gpt2": lambda: (Gpt2(), (torch.randint(0, 50257, (4, 128)),)),
+    "gpt2": lambda: (Gpt2(), (torch.randint(0, 50257, (8, 128)),)),
     "gpt2_thin": lambda: (Gpt2(12, 192, 6, 1000, 256), (torch.randint(0, 1000, (2, 256)),)),
-    "vit_b_16": lambda: images("vit_b_16", 4),
+    "vit_b_16": lambda: images("vit_b_16", 16),
     "vit_thin": lambda: (Images(thin_vit()), labelled(4)),
     "resnet50": lambda: images("resnet50", 8),
     "convnext_tiny": lambda: images("convnext_tiny", 4),

@@ -16,7 +16,8 @@ PAGE = ROOT / "docs/guide/training.md"
 MODELS = {
     "llama32": "llama, 32 layers, width 128, 1024 tokens",
     "gpt2_thin": "GPT-2, width 192, dropout, 2 × 256 tokens",
-    "vit_b_16": "ViT-B/16, 4 images",
+    "gpt2": "GPT-2 small, dropout, 8 × 128 tokens",
+    "vit_b_16": "ViT-B/16, 16 images",
     "vit_thin": "ViT of 12 layers, width 192, 4 images",
     "resnet50": "ResNet-50, 8 images",
     "convnext_tiny": "ConvNeXt-T, 4 images",
