@@ -64,8 +64,6 @@ class ScheduleSearch:
         self._reach_target: float = 0
         # Limit -> schedules made for it, the best of each order, the best first.
         self._starts: dict[int, list[RematOutcome]] = {}
-        # Limits for which a proof at first runs has been searched for.
-        self._floors: set[int] = set()
         # Limits for which local search has begun.
         self._walked: set[int] = set()
         self._descents: dict[float, Descent] = {}
@@ -118,9 +116,6 @@ class ScheduleSearch:
             self._solve_chain(limit, budget)
             yield
             return
-        if limit not in self._floors and known.best(limit).peak > limit:
-            self._prove_floor(limit, budget.share(tuning.floor_share))
-            yield
         if limit not in self._starts:
             share = tuning.quick_start_share if target else tuning.start_share
             self.start(limit, budget.share(share), target)
@@ -129,6 +124,8 @@ class ScheduleSearch:
             yield
             if not target and known.best(limit).peak > limit:
                 # Where nothing fits after all starts, often no schedule does.
+                self._prove_floor(limit, budget.share(tuning.floor_share))
+                yield
                 self.bound_cost(limit, budget.share(tuning.bound_share))
                 yield
         if self.few:
@@ -312,7 +309,6 @@ class ScheduleSearch:
 
     def _prove_floor(self, limit: int, budget: Budget) -> None:
         """Search for a proof that every schedule exceeds a limit, at the first run of one unit."""
-        self._floors.add(limit)
         known = self.known
         if not known.exact:
             return
