@@ -17,6 +17,7 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import make_budget
 from cpplan.spilling.recomputing import Start, spill_or_recompute
+from cpplan.spilling.search.again import Schedules
 
 SPEED = {"read_bandwidth": 1, "write_bandwidth": 1}
 
@@ -51,6 +52,39 @@ def test_a_dear_op_does_not_run_again() -> None:
     plan = solved(late_reader(40), remat=True)
     assert sorted(plan.order) == sorted(("f", "g", "h", "k", "spill a", "reload a"))
     assert plan.time == 43 + 16
+
+
+def forth_and_back(seed: int) -> Graph:
+    """A chain of seven ops, whose results a second chain reads again from the last one on."""
+    rng = random.Random(seed)
+    sizes = [rng.choice((4, 8, 12, 16)) for _ in range(14)]
+    there = [Tensor(f"a{k}", size) for k, size in enumerate(sizes[:7])]
+    back = [Tensor(f"b{k}", size) for k, size in enumerate(sizes[7:])]
+    ops = [
+        Op(
+            f"f{k}",
+            inputs=(f"a{k - 1}" if k else "x",),
+            outputs=(f"a{k}",),
+            cost=rng.randint(1, 30),
+        )
+        for k in range(7)
+    ]
+    for k in range(7):
+        again = (f"b{k - 1}",) if k else ()
+        ops.append(Op(f"g{k}", inputs=(f"a{6 - k}", *again), outputs=(f"b{k}",), cost=1))
+    return Graph("forth and back", (Tensor("x", 2, kind="input"), *there, *back), tuple(ops))
+
+
+@pytest.mark.parametrize(("seed", "least"), [(12, 126), (13, 167)])
+def test_a_run_is_left_out_though_eviction_rules_move_more_then(monkeypatch, seed, least) -> None:
+    graph = forth_and_back(seed)
+    capacity = cpplan.solve(graph).peak * 60 // 100
+    pools = [Pool("fast", capacity), Pool("slow", **SPEED)]
+    options = {"objective": "time", "time_limit": 3, "deterministic": True, "remat": True}
+    found = cpplan.solve(graph, pools=pools, spill=True, **options)
+    monkeypatch.setattr(Schedules, "shorter", lambda self, schedule: iter(()))
+    assert found.time <= least < cpplan.solve(graph, pools=pools, spill=True, **options).time
+    cpplan.simulate(graph, found)
 
 
 def test_a_plan_with_runs_and_moves_is_checked_and_survives_json(tmp_path) -> None:

@@ -14,7 +14,7 @@ saves time by the estimate of two eviction rules.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -95,6 +95,17 @@ class Schedules:
         cost = sum(op.cost for op in runs.graph.ops)
         time = least_time(cost, int(problem.paid(kept).sum()), self.pools[1])
         return Estimate(tuple(schedule), runs, problem, kept, float(time))
+
+    def shorter(self, schedule: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """The schedule without one of its repeated runs, the dearest of these first."""
+        seen: set[str] = set()
+        again: list[int] = []
+        for step, name in enumerate(schedule):
+            if name in seen:
+                again.append(step)
+            seen.add(name)
+        for step in sorted(again, key=lambda step: -self.graph.op[schedule[step]].cost):
+            yield (*schedule[:step], *schedule[step + 1 :])
 
     def climb(self, best: Estimate, deadline: Deadline) -> Estimate:
         """Best estimate reached by changing reloads and repeated runs."""
