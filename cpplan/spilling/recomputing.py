@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from cpplan.model.errors import InputError
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
@@ -44,7 +46,8 @@ def spill_or_recompute(
 
     The first plans are the given order with moves, and the schedules that fit without moves. Then
     the given order and the schedules are improved by estimates of their time. Moves and offsets are
-    searched for at the best schedules, whose moves lead to further schedules, and at the starts.
+    searched for at the best schedules, whose moves lead to further schedules, and at the starts; in
+    the end at the best schedule after each single change.
 
     Parameters
     ----------
@@ -118,7 +121,7 @@ class _Search:
                 follows = self._followed(follows)
         for schedule in starts:
             self._plan(schedule, budget.share(tuning.search_share))
-        while self._shortened():
+        while self._improved():
             pass
 
     def _climbed(self, schedule: tuple[str, ...], budget: Budget) -> Estimate | None:
@@ -137,16 +140,22 @@ class _Search:
         better = self.known.climb(exact, share.deadline)
         return better if better.time < exact.time else None
 
-    def _shortened(self) -> bool:
-        """Plan the best schedule without one of its repeated runs; true if that takes less time.
+    def _improved(self) -> bool:
+        """Plan the best schedule after each change by itself; true if one takes less time.
 
-        Eviction rules mostly move more than the tensor that is no longer computed again.
+        Eviction rules mostly move more than a change saves, where the search for moves does not.
         """
-        best = self.best
-        for schedule in self.known.shorter(self.schedule):
-            if self.budget.deadline.expired():
+        best, deadline = self.best, self.budget.deadline
+        estimate = self.known.estimate(self.schedule, deadline)
+        if best is None or estimate is None:
+            return False
+        if best.choice is not None:
+            estimate = replace(estimate, kept=best.choice.kept)
+        for schedule in self.known.changed(estimate):
+            if deadline.expired():
                 return False
-            self._plan(schedule, self.budget.share(active().shortened_share))
+            with suppress(InputError):  # an op would run before its inputs
+                self._plan(schedule, self.budget.share(active().change_share))
             if self.best is not best:
                 return True
         return False

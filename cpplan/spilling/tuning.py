@@ -93,8 +93,8 @@ class SpillingTuning:
         Most ops of a graph for which that bound is computed.
     given_share
         If orders are searched: share of the time for the given order.
-    shortened_share
-        If ops may run again: share of the time left for each schedule without one repeated run.
+    change_share
+        If ops may run again: share of the time left for each single change of the best schedule.
     alone_share
         If ops may run again: share of the time for moves alone at the given order.
     schedules_planned
@@ -164,7 +164,7 @@ class SpillingTuning:
     every_order_share: float = 0.2
     every_order_ops: int = 20_000
     given_share: float = 0.25
-    shortened_share: float = 0.2
+    change_share: float = 0.2
     alone_share: float = 0.2
     schedules_planned: int = 3
     rules_share: float = 0.2

@@ -6,8 +6,8 @@
 Times are multiples of the cost of running every op once. Moves are weighed against work by the
 slow pool's bandwidth, in bytes a unit of cost: costs are floating-point operations, so 0.03 stands
 for 30 GB a second beside 1 TFLOP a second. The fast pool holds shares of the in-place peak at the
-given order. Time is counted by work, with one worker. ``recomputing.csv`` beside this file has
-rows measured with ``--time-limit 4`` and, where ``%`` is 55, 70 or 85, ``10``.
+given order. Time is counted by work, with one worker. ``recomputing.csv`` beside this file
+has rows measured with ``--time-limit 10``.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def test_a_run_is_left_out_though_eviction_rules_move_more_then(monkeypatch, see
     pools = [Pool("fast", capacity), Pool("slow", **SPEED)]
     options = {"objective": "time", "time_limit": 3, "deterministic": True, "remat": True}
     found = cpplan.solve(graph, pools=pools, spill=True, **options)
-    monkeypatch.setattr(Schedules, "shorter", lambda self, schedule: iter(()))
+    monkeypatch.setattr(Schedules, "changed", lambda self, known: iter(()))
     assert found.time <= least < cpplan.solve(graph, pools=pools, spill=True, **options).time
     cpplan.simulate(graph, found)
 

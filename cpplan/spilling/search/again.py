@@ -96,16 +96,17 @@ class Schedules:
         time = least_time(cost, int(problem.paid(kept).sum()), self.pools[1])
         return Estimate(tuple(schedule), runs, problem, kept, float(time))
 
-    def shorter(self, schedule: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """The schedule without one of its repeated runs, the dearest of these first."""
+    def changed(self, known: Estimate) -> Iterator[tuple[str, ...]]:
+        """Schedules after one change: a repeated run left out, dearest first; a reload replaced."""
         seen: set[str] = set()
         again: list[int] = []
-        for step, name in enumerate(schedule):
+        for step, name in enumerate(known.schedule):
             if name in seen:
                 again.append(step)
             seen.add(name)
-        for step in sorted(again, key=lambda step: -self.graph.op[schedule[step]].cost):
-            yield (*schedule[:step], *schedule[step + 1 :])
+        again.sort(key=lambda step: -self.graph.op[known.schedule[step]].cost)
+        for change in (*((step, ()) for step in again), *self._insertions(known)):
+            yield _with_changes(known.schedule, [change])
 
     def climb(self, best: Estimate, deadline: Deadline) -> Estimate:
         """Best estimate reached by changing reloads and repeated runs."""
@@ -129,22 +130,10 @@ class Schedules:
     def _changed(
         self, known: Estimate, changes: Sequence[tuple[int, tuple[str, ...]]], deadline: Deadline
     ) -> Estimate | None:
-        """Estimate after some changes, or ``None`` if the schedule is then invalid.
-
-        A change inserts ops before a step or, if it has no ops, leaves the step out.
-        """
+        """Estimate after some changes, or ``None`` if the schedule is then invalid."""
         deadline.check()
-        before: dict[int, dict[str, None]] = {}
-        left_out = {step for step, ops in changes if not ops}
-        for step, ops in changes:
-            before.setdefault(step, {}).update(dict.fromkeys(ops))
-        schedule: list[str] = []
-        for step, name in enumerate(known.schedule):
-            schedule += before.get(step, ())
-            if step not in left_out:
-                schedule.append(name)
         try:
-            return self.estimate(schedule, deadline)
+            return self.estimate(_with_changes(known.schedule, changes), deadline)
         except InputError:
             return None
 
@@ -197,6 +186,30 @@ class Schedules:
                 found.append((saved - cost, step, tuple(chain.ops)))
         found.sort(key=lambda change: (-change[0], change[1]))
         return [(step, ops) for _, step, ops in found]
+
+
+def _with_changes(
+    schedule: Sequence[str], changes: Sequence[tuple[int, tuple[str, ...]]]
+) -> tuple[str, ...]:
+    """A schedule after some changes.
+
+    A change inserts ops before a step or, if it has no ops, leaves the step out.
+
+    Examples
+    --------
+    >>> _with_changes(("f", "g", "f"), [(1, ("k",)), (2, ())])
+    ('f', 'k', 'g')
+    """
+    before: dict[int, dict[str, None]] = {}
+    left_out = {step for step, ops in changes if not ops}
+    for step, ops in changes:
+        before.setdefault(step, {}).update(dict.fromkeys(ops))
+    changed: list[str] = []
+    for step, name in enumerate(schedule):
+        changed += before.get(step, ())
+        if step not in left_out:
+            changed.append(name)
+    return tuple(changed)
 
 
 class _Chain:
