@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.tuning import active
 
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
@@ -18,6 +21,17 @@ def make_model(problem: SpillProblem, budget: Budget) -> SpillModel | None:
     from formulations.spilling import build
 
     return build_in_time(lambda: build(problem), budget.deadline)
+
+
+def seconds_to_begin(problem: SpillProblem) -> float:
+    """Seconds that solvers take, about, until they have begun with the model of a problem.
+
+    They look at every pair of a gap and a step that is too full if all gaps are kept.
+    """
+    load = problem.load(problem.all_kept())
+    before = np.concatenate([[0], np.cumsum(load > problem.capacity)])
+    pairs = int((before[problem.gap_upper] - before[problem.gap_lower]).sum())
+    return active().solver_seconds + active().solver_seconds_a_pair * pairs
 
 
 def search_gaps(

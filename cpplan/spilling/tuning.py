@@ -109,6 +109,8 @@ class SpillingTuning:
         Most gaps for which the linear relaxation and CP-SAT are begun.
     solver_seconds
         Least seconds left for which these are begun: loading their solvers takes almost as long.
+    solver_seconds_a_pair
+        Seconds more for each pair of a gap and a step that is too full if all gaps are kept.
     full_steps
         Most steps with a price of room, in the bound that needs no linear program.
     slow_share
@@ -172,6 +174,7 @@ class SpillingTuning:
     checked: float = 4.0
     cp_sat_gaps: int = 100_000
     solver_seconds: float = 0.4
+    solver_seconds_a_pair: float = 3e-7
     full_steps: int = 400
     slow_share: float = 0.2
     longest_again: int = 12

@@ -21,6 +21,7 @@ from cpplan.runtime.budget import Tuning, make_budget, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import MovedBound
+from cpplan.spilling.cp_sat_gaps import seconds_to_begin
 from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.heuristics import Eviction
 from cpplan.spilling.problem import spill_problem
@@ -162,6 +163,21 @@ def test_no_solver_is_loaded_with_little_time_left(
     with using(Tuning({SpillingTuning: tuning})):
         search._search(make_budget(1000))
     assert bool(made) == enough
+
+
+def test_solvers_begin_later_the_more_full_steps_gaps_cross() -> None:
+    """Three tensors live for ten steps each; two fit, and the steps 2 to 9 have all three."""
+    names, ops = ("a", "b", "c"), [Op(f"op{step}") for step in range(12)]
+    for k, name in enumerate(names):
+        ops[k] = Op(f"op{k}", outputs=(name,))
+        ops[k + 9] = Op(f"op{k + 9}", inputs=(name,))
+    program = to_anf(Graph("g", tuple(Tensor(name, 8) for name in names), tuple(ops)))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    with using(Tuning({SpillingTuning: SpillingTuning(solver_seconds_a_pair=1.0)})):
+        # A gap lies between two accesses: steps 1 to 8 of a, 2 to 9 of b, 3 to 10 of c.
+        assert seconds_to_begin(problem) == SpillingTuning().solver_seconds + 7 + 8 + 7
+        roomy = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
+        assert seconds_to_begin(roomy) == SpillingTuning().solver_seconds
 
 
 def test_a_climb_over_large_orders_looks_at_the_time_often(

@@ -25,7 +25,7 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
-from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
+from cpplan.spilling.cp_sat_gaps import make_model, search_gaps, seconds_to_begin
 from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.full_steps import prices_of_full_steps
 from cpplan.spilling.heuristics.eviction import drop_cost
@@ -141,7 +141,7 @@ class SpillSearch:
         if self.choice is not None and budget.deadline.expired():
             return
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
-        few &= budget.deadline.endless or budget.deadline.remaining() > tuning.solver_seconds
+        few &= budget.deadline.endless or budget.deadline.remaining() > seconds_to_begin(problem)
         model = make_model(problem, budget) if few else None
         prices: dict[int, float] = {}
         if model is not None:
