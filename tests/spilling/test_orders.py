@@ -25,7 +25,7 @@ from cpplan.spilling.cp_sat_gaps import seconds_to_begin
 from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.heuristics import Eviction
 from cpplan.spilling.problem import spill_problem
-from cpplan.spilling.search import one_order, orders
+from cpplan.spilling.search import addresses, one_order, orders, repacking
 from cpplan.spilling.search.one_order import SpillSearch
 from cpplan.spilling.search.orders import FlatOrders
 from cpplan.spilling.tuning import SpillingTuning
@@ -217,3 +217,25 @@ def test_rules_that_differ_most_come_first(monkeypatch: pytest.MonkeyPatch) -> N
     found = [choice.found_by for choice in search._by_rules(search.problem, make_budget(10))]
     assert tried[:2] == ["belady", "whole tensors"]
     assert found == ["belady", "whole tensors", "everything dropped"]
+
+
+def test_rules_are_placed_though_loops_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+
+    def wait(group: object, deadline: Deadline) -> bool:
+        """A wait in vain for the loops, until the deadline."""
+        waited.append(deadline.remaining())
+        deadline.spend(deadline.remaining())
+        return False
+
+    for module in (one_order, addresses, repacking):
+        monkeypatch.setattr(module, "prepare", wait)
+    graph, pools = GRAPHS["local"](60), (Pool("fast", 1 << 10), Pool("slow", direct=True))
+    options = {"time_limit": 10, "deterministic": True, "tuning": {"spilling": {"cp_sat_gaps": 0}}}
+    plan = cpplan.solve(graph, pools=pools, spill=True, **options)
+    problem = spill_problem(to_anf(graph), Residency(), pools)
+    kept = heuristics.get("belady")(problem, Deadline(10))
+    assert kept is not None
+    assert 0 < plan.moved_bytes <= problem.paid(kept).sum()
+    assert waited
+    assert sum(waited) < 5

@@ -21,7 +21,7 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
 from cpplan.runtime.budget import Budget
-from cpplan.runtime.compiled import prepare
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
@@ -178,7 +178,7 @@ class SpillSearch:
 
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Search for a packing by address from some choices, and take the best."""
-        prepare(ADDRESSES, budget.deadline)
+        prepare(ADDRESSES, budget.deadline.share(COMPILING_SHARE))
         search = self._address_search(budget)
         starts: list[Start] = [(choice.kept, None) for choice in choices]
         share = budget.share(active().rules_share).deadline

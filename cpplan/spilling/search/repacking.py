@@ -13,7 +13,7 @@ import numpy as np
 
 from cpplan.model.problem import Ints
 from cpplan.packing.tuning import active as packing_tuning
-from cpplan.runtime.compiled import prepare
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loops import REPACKING
 from cpplan.spilling.problem import Flags, SpillProblem
@@ -84,7 +84,7 @@ class Repacking:
 
     def choose(self, kept: Flags, margin: float, deadline: Deadline) -> Flags | None:
         """Cheap choice of gaps that leaves a part of the pool empty; ``None`` if none is found."""
-        if not prepare(REPACKING, deadline):
+        if not prepare(REPACKING, deadline.share(COMPILING_SHARE)):
             return None
         from cpplan.spilling.search.gap_kernel import change_choice, make_fit
 
@@ -126,7 +126,7 @@ class Repacking:
         self, kept: Flags, known: Placed | None, deadline: Deadline, target: int
     ) -> Placed | None:
         """Best packing found from these gaps, or from a known one; ``None`` if there is none."""
-        if not prepare(REPACKING, deadline):
+        if not prepare(REPACKING, deadline.share(COMPILING_SHARE)):
             return known
         best = self._settle(kept, known, deadline.share(active().settling_share))
         return best if best is None else self._improve(best, deadline, target)
