@@ -34,27 +34,12 @@ class MovedProgram:
         Tensor of the model -> its copy before the first step and after the last.
     origin
         Copy -> tensor of the model.
-    source
-        The arguments of :func:`program_with_moves` of which it was made.
     """
 
     program: Program
     begins: Mapping[str, str]
     ends: Mapping[str, str]
     origin: Mapping[str, str]
-    source: tuple[Graph, Residency, Sequence[str], Sequence[Move], tuple[str, str]]
-
-    def is_of(
-        self,
-        graph: Graph,
-        residency: Residency,
-        order: Sequence[str],
-        moves: Sequence[Move],
-        pools: tuple[str, str],
-    ) -> bool:
-        """True if :func:`program_with_moves` makes this program of these arguments."""
-        same, *others = self.source
-        return same is graph and others == [residency, order, moves, pools]
 
     def places(self, graph: Graph) -> dict[str, tuple[str, int]]:
         """Tensor -> buffer and byte offset: an input's first copy, any other tensor's last copy."""
@@ -108,8 +93,7 @@ def program_with_moves(
     [('reload x', ('x@slow',), ('x',)), ('f', ('x',), ('y',))]
     """
     storages = find_storages(graph, residency) if storages is None else storages
-    source = graph, residency, tuple(order), tuple(moves), pools
-    return _Maker(graph, storages, pools).make(source)
+    return _Maker(graph, storages, pools).make(order, moves)
 
 
 class _Maker:
@@ -127,10 +111,7 @@ class _Maker:
         self.in_slow: set[str] = set()
         self.begin_slow: set[str] = set()
 
-    def make(
-        self, source: tuple[Graph, Residency, Sequence[str], Sequence[Move], tuple[str, str]]
-    ) -> MovedProgram:
-        _, _, order, moves, _ = source
+    def make(self, order: Sequence[str], moves: Sequence[Move]) -> MovedProgram:
         copies, direct = self._by_name(moves)
         ops: list[Op] = []
         self._begin(order, copies, direct)
@@ -146,7 +127,7 @@ class _Maker:
         origin: dict[str, str] = {}
         tensors = tuple(self._tensors(begins, ends, origin))
         made = Graph(self.graph.name, tensors, tuple(ops))
-        return MovedProgram(to_anf(made, order), begins, ends, origin, source)
+        return MovedProgram(to_anf(made, order), begins, ends, origin)
 
     def _by_name(self, moves: Sequence[Move]) -> tuple[dict[str, Move], dict[str, dict[str, Move]]]:
         """Copying moves by name, and direct accesses by op and storage."""

@@ -152,8 +152,7 @@ def _verified_plan(
     if plan.status == "feasible" and not budget.deadline.expired():
         plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
     if plan.offset is not None:
-        made = None if found.layout is None else found.layout.moved
-        plan = verify_counting(program, plan, made)
+        plan = verify_counting(program, plan)
     return plan
 
 

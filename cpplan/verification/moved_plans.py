@@ -68,15 +68,9 @@ class Moved(NamedTuple):
 
 
 def read_moves(
-    source: Graph | Program | Problem,
-    plan: Plan,
-    dims: Mapping[str, int] | None,
-    made: MovedProgram | None = None,
+    source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
 ) -> Moved:
     """The plan with its moves as ops, after a check that each access finds its bytes in place.
-
-    ``made`` may be a program with moves that exists already; it is taken only if it was made of the
-    plan's own order and moves.
 
     Raises
     ------
@@ -106,7 +100,7 @@ def read_moves(
     graph, moving, runs = moving_graph(graph, plan, described)
     bare = check_moves(graph, moving)
     check_costs(bare.program, replace(moving, base_cost=moving.cost))
-    there = moved_program(graph, moving, made)
+    there = moved_program(graph, moving)
     _, still = without_moves(graph, replace(moving, base_cost=moving.cost), there)
     return Moved(graph, moving, bare, there, still, described, len(runs) > 0)
 

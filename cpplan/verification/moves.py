@@ -298,10 +298,8 @@ def moving_graph(
     return runs.graph, replace(plan, order=order), runs.origin
 
 
-def moved_program(graph: Graph, plan: Plan, made: MovedProgram | None = None) -> MovedProgram:
+def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
     """The program that a plan's moves make of the graph whose tensors they move.
-
-    It is ``made`` if that was made of the same graph, order and moves.
 
     Raises
     ------
@@ -318,11 +316,8 @@ def moved_program(graph: Graph, plan: Plan, made: MovedProgram | None = None) ->
     ()
     """
     names = plan.pools[0].name, plan.pools[1].name
-    source = graph, plan.residency, tuple(plan.order), tuple(plan.moves), names
-    if made is not None and made.is_of(*source):
-        return made
     try:
-        return program_with_moves(*source)
+        return program_with_moves(graph, plan.residency, plan.order, plan.moves, names)
     except InputError as error:
         raise VerificationError(str(error)) from error
 

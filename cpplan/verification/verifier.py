@@ -12,7 +12,6 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
-from cpplan.program.moved import MovedProgram
 from cpplan.verification.claims import (
     Proofs,
     check_claims,
@@ -120,11 +119,10 @@ def check_plan(
     return _check_placed(source, plan)[0]
 
 
-def verify_counting(source: Graph | Program, plan: Plan, made: MovedProgram | None = None) -> Plan:
+def verify_counting(source: Graph | Program, plan: Plan) -> Plan:
     """The plan with the bytes that its pieces copy, after all checks of :func:`verify`.
 
-    For plans in which tensors move: their accesses, which the checks need, are listed only once,
-    and the program with moves is ``made`` if that was made of the plan's own order and moves.
+    For plans in which tensors move: their accesses, which the checks need, are listed only once.
 
     Examples
     --------
@@ -137,20 +135,17 @@ def verify_counting(source: Graph | Program, plan: Plan, made: MovedProgram | No
     True
     """
     check_types(source, plan)
-    moved, copied = _check_moved(source, plan, None, made)
+    moved, copied = _check_moved(source, plan, None)
     plan = replace(plan, copied_bytes=copied)
     check_moved_bounds(source, plan, moved)
     return plan
 
 
 def _check_moved(
-    source: Graph | Program | Problem,
-    plan: Plan,
-    dims: Mapping[str, int] | None,
-    made: MovedProgram | None = None,
+    source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
 ) -> tuple[Moved, int | None]:
     """The plan with its moves as ops, after all checks of that, and the bytes that it copies."""
-    moved = read_moves(source, plan, dims, made)
+    moved = read_moves(source, plan, dims)
     _, needs = _check_placed(moved.there.program.graph, moved.still)
     return moved, copied_with_moves(moved, needs.accesses)
 
