@@ -146,7 +146,7 @@ class _Search:
         Eviction rules mostly move more than a change saves, where the search for moves does not.
         """
         best, deadline = self.best, self.budget.deadline
-        estimate = self.known.estimate(self.schedule, deadline)
+        estimate = None if best is None else self.known.estimate(self.schedule, deadline)
         if best is None or estimate is None:
             return False
         if best.choice is not None:

@@ -75,15 +75,14 @@ def forth_and_back(seed: int) -> Graph:
     return Graph("forth and back", (Tensor("x", 2, kind="input"), *there, *back), tuple(ops))
 
 
-@pytest.mark.parametrize(("seed", "least"), [(12, 126), (13, 167)])
-def test_a_run_is_left_out_though_eviction_rules_move_more_then(monkeypatch, seed, least) -> None:
-    graph = forth_and_back(seed)
+def test_single_changes_are_planned_though_eviction_rules_move_more_then(monkeypatch) -> None:
+    graph = forth_and_back(1)
     capacity = cpplan.solve(graph).peak * 60 // 100
     pools = [Pool("fast", capacity), Pool("slow", **SPEED)]
     options = {"objective": "time", "time_limit": 3, "deterministic": True, "remat": True}
     found = cpplan.solve(graph, pools=pools, spill=True, **options)
     monkeypatch.setattr(Schedules, "changed", lambda self, known: iter(()))
-    assert found.time <= least < cpplan.solve(graph, pools=pools, spill=True, **options).time
+    assert found.time <= 189 < cpplan.solve(graph, pools=pools, spill=True, **options).time
     cpplan.simulate(graph, found)
 
 

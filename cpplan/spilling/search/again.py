@@ -97,15 +97,8 @@ class Schedules:
         return Estimate(tuple(schedule), runs, problem, kept, float(time))
 
     def changed(self, known: Estimate) -> Iterator[tuple[str, ...]]:
-        """Schedules after one change: a repeated run left out, dearest first; a reload replaced."""
-        seen: set[str] = set()
-        again: list[int] = []
-        for step, name in enumerate(known.schedule):
-            if name in seen:
-                again.append(step)
-            seen.add(name)
-        again.sort(key=lambda step: -self.graph.op[known.schedule[step]].cost)
-        for change in (*((step, ()) for step in again), *self._insertions(known)):
+        """Schedules after one promising change: a repeated run left out, or a reload replaced."""
+        for change in (*self._removals(known), *self._insertions(known)):
             yield _with_changes(known.schedule, [change])
 
     def climb(self, best: Estimate, deadline: Deadline) -> Estimate:
