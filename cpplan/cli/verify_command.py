@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -80,16 +80,12 @@ def verify(
         bounds = parse_dims(dims)
         values: dict[str, int] = {}
         source, result = _carried(model, bounds, parse_kinds(kinds))
+        asked: dict[str, Any] = {}
     else:
         result = read_plan(plan_file)
         bounds, values = _bounds_and_values(model, result, parse_dims(dims))
-        source = load(
-            model,
-            dims=bounds,
-            in_place=parse_kinds(kinds),
-            workspaces=parse_workspaces(workspaces),
-            kernels=kernels,
-        )
+        asked = {"workspaces": parse_workspaces(workspaces), "kernels": kernels}
+        source = load(model, dims=bounds, in_place=parse_kinds(kinds), **asked)
     with naming(*filter(None, (model, plan_file))):
         proofs = check_plan(source, result, dims=values)
         planned = result
@@ -101,7 +97,7 @@ def verify(
             ran = simulate_plan(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
         if run:
-            done = execute(model, planned, dims={**_most(bounds), **values}, kernels=kernels)
+            done = execute(model, planned, dims={**_most(bounds), **values}, **asked)
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )

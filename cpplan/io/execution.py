@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from cpplan.io.pieces_run import PiecesRun
 from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.model.plan import Plan
+from cpplan.model.workspaces import with_workspaces
 from cpplan.verification.execution import Execution, execute_in_arena
 from cpplan.verification.moved_run import execute_with_moves
 
@@ -51,7 +52,7 @@ class Runner(NamedTuple):
 RUNNERS = (
     Runner(".onnx", "onnx", "cpplan.io.onnx.run:OnnxRun"),
     Runner(".tflite", None, "cpplan.io.tflite.run:TfliteRun", ("kernels",)),
-    Runner(".pt2", "torch", "cpplan.io.torch.run:TorchRun"),
+    Runner(".pt2", "torch", "cpplan.io.torch.run:TorchRun", ("kernels",)),
 )
 
 
@@ -63,6 +64,7 @@ def execute(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     weights: Literal["model", "random"] = "model",
+    workspaces: Mapping[str, int | str] | None = None,
     kernels: str | None = None,
 ) -> Execution:
     """Run a model inside the planned arena; every byte must be that of the unplanned run.
@@ -94,8 +96,9 @@ def execute(
         ``"random"`` replaces the constant weights of convolutions, matrix products, normalisations
         and the like: He-normal, so that activations neither vanish nor blow up. Constant weights
         can make all activations equal, and would hide a broken plan. Of ONNX models only.
-    kernels
-        Of TFLite models: those that were planned for, as for :func:`cpplan.load`.
+    workspaces, kernels
+        Scratch memory that was planned for, as for :func:`cpplan.load`. Kernels run with memory of
+        their own; no op may write to the scratch memory of the op that runs.
 
     Raises
     ------
@@ -137,8 +140,8 @@ def execute(
         raise MissingExtraError(runner.package, runner.package, f"executing {runner.suffix} models")
     module, _, name = runner.home.partition(":")
     if kernels is not None and "kernels" not in runner.takes:
-        raise InputError(f"kernels={kernels!r} is for TFLite models only")
-    more = {} if kernels is None else {"kernels": kernels}
+        raise InputError(f"kernels={kernels!r} is for TFLite and torch models only")
+    more: dict[str, object] = {} if kernels is None else {"kernels": kernels}
     if plan.symbols is not None:
         if plan.symbols.unbounded:
             unbounded = next(iter(plan.symbols.unbounded))
@@ -146,11 +149,14 @@ def execute(
         plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     make = getattr(import_module(module), name)
     within = execute_with_moves if plan.spills else execute_in_arena
+    if plan.pieces:
+        more["ordered"] = True
+    run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, **more)
+    if workspaces is not None:
+        run.graph = with_workspaces(run.graph, workspaces)
     if not plan.pieces:
-        run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, **more)
         done = within(run, plan)
         return replace(done, outputs={n: run.output(n, a) for n, a in done.outputs.items()})
-    run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True, **more)
     pieces = PiecesRun(run, plan.pieces)
     return pieces.whole_outputs(within(pieces, replace(plan, pieces=())))
 

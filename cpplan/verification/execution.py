@@ -6,8 +6,8 @@ will write, also in its bodies, are filled with a pattern, as a kernel that writ
 would change them; bytes written in place, and bytes already at the place to which they would be
 copied, are left unchanged. Then the op's inputs, and then its results, are compared bit for bit
 with the unplanned run. Once the results are in the arena, its inputs and outputs are compared
-again, except for inputs overwritten in place. So a plan that breaks any op is caught at that op,
-even if the final outputs hide it.
+again, except for inputs overwritten in place, and its scratch memory must still hold the pattern.
+So a plan that breaks any op is caught at that op, even if the final outputs hide it.
 
 A :class:`ModelRun`, which the reader of a format provides, has the kernels.
 """
@@ -64,7 +64,7 @@ class ModelRun(Protocol):
     Attributes
     ----------
     graph
-        The model; every tensor that lies in an arena has a dtype.
+        The model; every tensor that lies in an arena, except workspaces, has a dtype.
     output_names
         The model's outputs in its order.
     """
@@ -143,7 +143,10 @@ class _Arena:
         unplanned: Mapping[str, Array],
     ):
         self.graph, self.bytes, self.offset = graph, arena, offset
-        self.residency, self.unplanned = plan.residency, unplanned
+        # Kernels have scratch memory of their own; the pattern stands for what they write there.
+        scratch = [tensor for tensor in graph.tensors if tensor.kind == "workspace"]
+        pattern = {tensor.name: np.full(tensor.nbytes, _SCRATCH) for tensor in scratch}
+        self.residency, self.unplanned = plan.residency, {**unplanned, **pattern}
         self.over = pairs_in_place(graph, plan)
         self.writes: list[tuple[int, int, str]] = []
         self.checked = 0
@@ -213,7 +216,8 @@ class _Arena:
         lost |= self._add(op, step, places, results)
         for name, place in places.items():
             if name not in lost:
-                self._check(place, f"{where} {'wrote' if name in op.outputs else 'had read'}")
+                did = "had read" if name in op.inputs else "wrote"
+                self._check(place, f"{where} {did}")
 
     def _add(
         self, op: Op, step: int, places: Mapping[str, Place], results: Mapping[str, Array]
@@ -273,7 +277,8 @@ class _Arena:
         return from_bytes(raw, self._dtype(place.tensor), expected)
 
     def _dtype(self, tensor: str) -> str:
-        dtype = self.graph.tensor[tensor].dtype
+        held = self.graph.tensor[tensor]
+        dtype = "uint8" if held.kind == "workspace" else held.dtype
         assert dtype is not None  # the reader refuses tensors without a dtype
         return dtype
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cpplan.io.execution import RUNNERS, Runner, execute
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.model.tensor import Tensor
@@ -66,5 +67,24 @@ def test_a_format_is_executed_once_it_is_in_the_table(monkeypatch: pytest.Monkey
 
 
 def test_kernels_are_for_formats_that_know_them() -> None:
-    with pytest.raises(InputError, match="kernels='cmsis-nn' is for TFLite models only"):
+    with pytest.raises(InputError, match="kernels='cmsis-nn' is for TFLite and torch models only"):
         execute("net.onnx", PLAN, kernels="cmsis-nn")
+
+
+def test_stated_scratch_memory_lies_apart_from_the_tensors_of_its_op(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Runner(".negate", __name__.partition(".")[0], f"{__name__}:NegateRun")
+    monkeypatch.setattr("cpplan.io.execution.RUNNERS", (*RUNNERS, row))
+    stated = {"negate": 2}
+    rows = {"size": [4, 4, 2], "lower": [0] * 3, "upper": [1] * 3, "offset": [0, 4, 8]}
+    columns = {key: np.array(column) for key, column in rows.items()}
+    buffers = "x", "y", "negate/scratch"
+    plan = Plan("g", "feasible", buffers, **columns, peak=10, order=("negate",))
+    assert execute("net.negate", plan, workspaces=stated).bytes_checked == 22
+    for offset, lost in ((2, "reads tensor 'x'"), (4, "wrote tensor 'negate/scratch'")):
+        broken = replace(plan, offset=np.array([0, 4, offset]))
+        with pytest.raises(VerificationError, match=f"step 0: op 'negate' {lost} at bytes"):
+            execute("net.negate", broken, workspaces=stated)
+    with pytest.raises(VerificationError, match="the plan places no buffer 'negate/scratch'"):
+        execute("net.negate", PLAN, workspaces=stated)

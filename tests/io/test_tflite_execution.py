@@ -14,6 +14,7 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert import schema_py_generated as schema
 from support.cases import seeds
 from support.split_plans import plan_in_pieces, random_pieces
+from support.tflite_kinds import segmentation
 from support.tflite_net import FLOAT32, INT8, new_net
 
 import cpplan
@@ -132,3 +133,62 @@ def test_random_weights_are_refused(tmp_path: Path) -> None:
     path, graph = padded_pool(tmp_path)
     with pytest.raises(InputError, match="a TFLite model runs with those in its file"):
         cpplan.execute(path, cpplan.solve(graph), weights="random")
+
+
+OPTIONS = {
+    "given": (),
+    "split": ("--split",),
+    "in_place": ("--in-place",),
+    "search": ("--order", "search"),
+    "all": ("--split", "--in-place", "--order", "search"),
+    "moves": ("--spill", "--pool", "fast=12 KiB", "--pool", "slow,direct=true"),
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_command_line_executes_models_whose_kernels_have_scratch_memory(
+    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, plan = tmp_path / "net.tflite", str(tmp_path / "plan.json")
+    path.write_bytes(segmentation(INT8))
+    assert main(["plan", str(path), "-q", "--time-limit", "1", "-o", plan, *options]) == 0
+    assert "up2/scratch" in cpplan.Plan.load(plan).buffers
+    assert main(["verify", str(path), plan, "--execute"]) == 0
+    assert "execution  ok: 14 steps" in capsys.readouterr().out
+
+
+def test_pieces_have_the_scratch_memory_of_their_op(tmp_path: Path) -> None:
+    model, net = new_net("net", INT8)
+    net.output(net.conv("conv", net.input("x", [1, 8, 8, 4]), 4, 3, packed=True))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(model.pack())
+    graph = read_tflite(path)
+    plan = plan_in_pieces(graph, [Pieces("conv", ("rows",), ((3,),))])
+    assert {name for name in plan.buffers if "scratch" in name} == {
+        "conv/scratch[0:3]",
+        "conv/scratch[3:8]",
+    }
+    assert cpplan.execute(path, plan).steps == 2
+
+
+def test_scratch_memory_within_a_result_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(segmentation(INT8))
+    plan = cpplan.solve(read_tflite(path), time_limit=1)
+    offset = plan.offset.copy()
+    offset[plan.row["up2"]] = offset[plan.row["up2/scratch"]]
+    with pytest.raises(
+        VerificationError, match=r"op 'up2' wrote tensor 'up2/scratch'.*last written"
+    ):
+        cpplan.execute(path, replace(plan, offset=offset))
+
+
+def test_stated_scratch_memory_replaces_that_of_the_kernels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, plan = tmp_path / "net.tflite", str(tmp_path / "plan.json")
+    path.write_bytes(segmentation(INT8))
+    stated = ["--workspace", "TRANSPOSE_CONV=0", "--workspace", "up1/conv=1KiB"]
+    assert main(["plan", str(path), "-q", "-o", plan, *stated]) == 0
+    assert main(["verify", str(path), plan, "--execute", *stated]) == 0
+    assert "execution  ok" in capsys.readouterr().out

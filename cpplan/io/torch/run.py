@@ -19,6 +19,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node, map_arg
 
+from cpplan.io.torch import is_measured
 from cpplan.io.torch.archive import read_archive
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.nodes import Names, is_part, names_in
@@ -78,6 +79,7 @@ class TorchRun:
         seed: int,
         weights: str,
         ordered: bool = False,
+        kernels: str | None = None,
     ):
         if weights not in ("model", "random"):
             raise InputError(f"weights={weights!r} is not understood: expected model or random")
@@ -92,7 +94,9 @@ class TorchRun:
                 with reading_archive():
                     source = read_archive(model, data=True, drawn=weights == "random")
             self._traced = open_source(source, dims)
-            translation = translate(self._traced, name or self._traced.name)
+            translation = translate(
+                self._traced, name or self._traced.name, workspaces=is_measured(kernels)
+            )
         self.graph, self._nodes, self._names = (
             translation.graph, translation.nodes, translation.names,
         )  # fmt: skip
@@ -174,7 +178,7 @@ class TorchRun:
                 "a model with symbolic sizes cannot be executed: give their values as dims"
             )
         for tensor in self.graph.tensors:
-            if tensor.dtype is None:
+            if tensor.dtype is None and tensor.kind != "workspace":
                 raise InputError(
                     f"tensor {tensor.name!r} has an element type that execution does not support"
                 )

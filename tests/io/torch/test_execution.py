@@ -193,3 +193,21 @@ def test_random_weights_are_drawn_for_an_exported_program():
     model, drawn = (cpplan.execute(program, plan, weights=w) for w in ("model", "random"))
     [one], [other] = model.outputs.values(), drawn.outputs.values()
     assert not np.array_equal(one, other)
+
+
+class Turned(nn.Module):
+    """A branch, whose temporaries are a workspace."""
+
+    def forward(self, x):
+        chosen = torch.cond(x.sum() > 0, lambda x: (x.sin() + 1).cos() * 2, torch.clone, (x,))
+        return chosen @ x.T
+
+
+@pytest.mark.parametrize("kernels", [(), ("--kernels", "measured")], ids=["", "measured"])
+def test_command_executes_ops_with_workspaces(kernels, tmp_path, capsys):
+    path, plan = tmp_path / "turned.pt2", tmp_path / "plan.json"
+    save(export(Turned(), (torch.ones(3, 4),)), path)
+    assert main(["plan", str(path), "-q", "-o", str(plan), *kernels]) == 0
+    assert any(name.endswith(".workspace") for name in cpplan.Plan.load(plan).buffers)
+    assert main(["verify", str(path), str(plan), "--execute", *kernels]) == 0
+    assert "execution  ok: " in capsys.readouterr().out
