@@ -78,9 +78,32 @@ class RematProblem:
     def __len__(self) -> int:
         return len(self.units)
 
-    def expand(self, schedule: Iterable[int]) -> tuple[int, ...]:
-        """Order of a Program, as positions in ``graph.ops``, for a schedule of units."""
-        return tuple(op for unit in schedule for op in self.units[unit])
+    def expand(
+        self, schedule: Iterable[int], given: Sequence[int] | None = None
+    ) -> tuple[int, ...]:
+        """Order of a Program, as positions in ``graph.ops``, for a schedule of units.
+
+        With a ``given`` order, that of the first runs of the units, ops first run in that order:
+        those that only make views wait for their turn.
+        """
+        if given is None:
+            return tuple(op for unit in schedule for op in self.units[unit])
+        heads = {ops[0] for ops in self.units}
+        order: list[int] = []
+        begun = 0  # ops of the given order that have run
+        done: set[int] = set()
+        for unit in schedule:
+            head = self.units[unit][0]
+            if head in done:
+                order += [op for op in self.units[unit] if op in done]
+                continue
+            stop = given.index(head, begun) + 1
+            while stop < len(given) and given[stop] not in heads:
+                stop += 1
+            order += given[begun:stop]
+            done.update(given[begun:stop])
+            begun = stop
+        return tuple(order)
 
     def total_cost(self, schedule: Iterable[int]) -> int | float:
         """Cost of running a schedule."""

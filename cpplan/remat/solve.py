@@ -340,9 +340,13 @@ class RematSearch:
                 self._search_together(best, limit, outcome, slot, target=most)
         return Turn.LAST if best.trial is before and search.ended(most) else Turn.AGAIN
 
+    def _order_of(self, schedule: Sequence[int]) -> tuple[int, ...]:
+        """Order of a Program for a schedule; first runs keep the given order, views included."""
+        return self.problem.expand(schedule, None if self._joint else self.program.order)
+
     def _try(self, outcome: RematOutcome, budget: Budget) -> Trial:
         """Pack a schedule."""
-        program = Program(self.program.graph, self.problem.expand(outcome.schedule))
+        program = Program(self.program.graph, self._order_of(outcome.schedule))
         budget.deadline.spend(active().pack_work)
         return Trial(outcome, self._pack(program, budget.deadline))
 
@@ -385,9 +389,13 @@ class RematSearch:
             return
 
         def add(found: PackedSchedule) -> None:
-            program = Program(self.program.graph, self.problem.expand(found.schedule))
             outcome = self.known.measure(found.schedule, TOGETHER)
-            best.offer(Trial(outcome, place(program, found.offsets, TOGETHER)))
+            order = self._order_of(found.schedule)
+            if order == self.problem.expand(found.schedule):
+                packed = place(Program(self.program.graph, order), found.offsets, TOGETHER)
+                best.offer(Trial(outcome, packed))
+            else:
+                best.offer(self._try(outcome, budget))
             self._report(f"{TOGETHER}: {found.peak} B, cost +{self._extra(found.cost):.2%}")
 
         search_packed(

@@ -131,6 +131,27 @@ def test_a_given_order_is_kept_by_first_runs():
     assert list(dict.fromkeys(plan.order)) == [op.name for op in graph.ops]
 
 
+@pytest.mark.parametrize("limit", [{"cost_limit": 1.5}, {"memory_limit": 10}])
+def test_a_given_order_is_kept_by_ops_that_make_views(limit: dict[str, float]) -> None:
+    """Views are made again with their base, but first when it is their turn."""
+    tensors = (
+        Tensor("x", 1, kind="input"),
+        Tensor("a", 4),
+        Tensor("b", 5),
+        Tensor("v", 2, view_of=("a", 2)),
+        Tensor("y", 1, kind="output"),
+    )
+    ops = (
+        Op("f", inputs=("x",), outputs=("a",)),
+        Op("g", inputs=("x",), outputs=("b",)),
+        Op("view", inputs=("a",), outputs=("v",)),
+        Op("h", inputs=("b", "v"), outputs=("y",)),
+    )
+    graph = Graph("views", tensors, ops)
+    plan = checked(graph, cpplan.solve(graph, remat=True, order="given", **limit))
+    assert tuple(dict.fromkeys(plan.order)) == ("f", "g", "view", "h")
+
+
 def test_interrupted_at_any_event_it_hands_out_a_plan():
     layered = cpplan.load(DATASETS / "ordering/layered_100.json")
     limit = int(0.75 * cpplan.solve(layered).peak)
