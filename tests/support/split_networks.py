@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ from cpplan.model.axes import Axis, Window
 from cpplan.model.graph import Graph, Op, Tensor
 
 ROWS, COLUMNS, CHANNELS = 0, 1, 2
+_KINDS = ["conv", "depthwise", "relu", "add", "concat", "dense"]
+_KINDS += ["relu_over", "fold", "turn", "part", "part"]
 
 
 @dataclass
@@ -181,3 +184,34 @@ class Network:
         name = name or f"t{len(self.tensors)}"
         self.tensors[name] = Tensor(name, shape=shape, dtype=self.dtype, kind=kind, view_of=view_of)
         return name
+
+
+def random_network(rng: random.Random) -> Graph:
+    """Two to six layers, some of them branches or views."""
+    net = Network(rng.choice(["int8", "float32"]))
+    ends = [net.image(rng.randint(4, 12), rng.randint(4, 8), rng.randint(1, 4))]
+    for _ in range(rng.randint(2, 6)):
+        x = rng.choice(ends[-2:])
+        kind = rng.choice(_KINDS)
+        shape = net.tensors[x].shape
+        assert shape is not None
+        if kind == "conv":
+            ends.append(
+                net.conv(x, rng.randint(1, 4), taps=rng.choice([1, 3]), stride=rng.choice([1, 2]))
+            )
+        elif kind == "depthwise":
+            ends.append(net.conv(x, 0, taps=3, depthwise=True))
+        elif kind in ("add", "concat"):
+            others = [y for y in ends if net.tensors[y].shape == shape and y != x]
+            ends.append(getattr(net, kind)(x, rng.choice(others)) if others else net.relu(x))
+        elif kind == "fold" and not net.has_gaps(x):
+            ends.append(net.fold(x, next(k for k in (2, 3, 1) if shape[1] % k == 0)))
+        elif kind == "part" and net.tensors[x].view_of is None:
+            along = rng.randrange(3)
+            start, stop = sorted(rng.sample(range(shape[along] + 1), 2))
+            ends += [net.part(x, along, start, stop), x]
+        elif kind in ("relu_over", "turn") and not net.has_gaps(x):
+            ends.append(getattr(net, kind)(x))
+        else:
+            ends.append(net.relu(x))
+    return net.graph()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.cases import examples, seeds
-from support.split_networks import Network
+from support.split_networks import Network, random_network
 from support.split_plans import plan_in_pieces, random_pieces
 
 import cpplan
@@ -24,40 +24,7 @@ from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.pieces import graph_of_pieces
 
 Mutation = Callable[[random.Random, Plan], "Plan | None"]
-KINDS = ["conv", "depthwise", "relu", "add", "concat", "dense"]
-KINDS += ["relu_over", "fold", "turn", "part", "part"]
 PLANS: list[tuple[Graph, Plan]] = []
-
-
-def random_network(rng: random.Random) -> Graph:
-    """Two to six layers, some of them branches or views."""
-    net = Network(rng.choice(["int8", "float32"]))
-    ends = [net.image(rng.randint(4, 12), rng.randint(4, 8), rng.randint(1, 4))]
-    for _ in range(rng.randint(2, 6)):
-        x = rng.choice(ends[-2:])
-        kind = rng.choice(KINDS)
-        shape = net.tensors[x].shape
-        assert shape is not None
-        if kind == "conv":
-            ends.append(
-                net.conv(x, rng.randint(1, 4), taps=rng.choice([1, 3]), stride=rng.choice([1, 2]))
-            )
-        elif kind == "depthwise":
-            ends.append(net.conv(x, 0, taps=3, depthwise=True))
-        elif kind in ("add", "concat"):
-            others = [y for y in ends if net.tensors[y].shape == shape and y != x]
-            ends.append(getattr(net, kind)(x, rng.choice(others)) if others else net.relu(x))
-        elif kind == "fold" and not net.has_gaps(x):
-            ends.append(net.fold(x, next(k for k in (2, 3, 1) if shape[1] % k == 0)))
-        elif kind == "part" and net.tensors[x].view_of is None:
-            along = rng.randrange(3)
-            start, stop = sorted(rng.sample(range(shape[along] + 1), 2))
-            ends += [net.part(x, along, start, stop), x]
-        elif kind in ("relu_over", "turn") and not net.has_gaps(x):
-            ends.append(getattr(net, kind)(x))
-        else:
-            ends.append(net.relu(x))
-    return net.graph()
 
 
 @pytest.mark.parametrize("seed", seeds(60))
