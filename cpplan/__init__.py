@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cpplan.model.methods import offer
 from cpplan.model.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -77,6 +78,27 @@ _SUBMODULES = {
     "report": "report",
     "storages": "packing.storage_ids",
 }
+# Methods of public classes whose work is done in rooms above the class.
+METHODS = {
+    "Explanation.__str__": "cpplan.explanation.explanation_text:format_explanation",
+    "Graph.at": "cpplan.program.binding:graph_at",
+    "MovesExplanation.__str__": "cpplan.explanation.explanation_text:format_moves",
+    "Plan.at": "cpplan.symbolic.at_values:at_values",
+    "Plan.at(grow=True)": "cpplan.solving.growing:grown_at",
+    "Plan.explain": "cpplan.explanation.explaining:explain",
+    "Plan.explain(moves)": "cpplan.explanation.moved:explain_moves",
+    "Plan.export": "cpplan.io.formats:export_plan",
+    "Plan.load": "cpplan.io.plan_json:load_plan",
+    "Plan.report": "cpplan.report.html.plan_report:write_plan_report",
+    "Plan.save": "cpplan.io.plan_json:save_plan",
+    "Program.__str__": "cpplan.program.text.printer:format_program",
+    "Program.live_bytes": "cpplan.program.liveness:live_bytes",
+    "Program.parse": "cpplan.program.text.parser:parse_program",
+    "Program.used_memory": "cpplan.program.used_memory:find_used_memory",
+    "SizesPlan.load": "cpplan.io.sizes_json:load_sizes",
+    "SizesPlan.save": "cpplan.io.sizes_json:save_sizes",
+}
+offer(METHODS)
 __all__ = [*_HOME, *_SUBMODULES]
 
 

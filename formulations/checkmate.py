@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, Any
 from ortools.linear_solver import pywraplp
 
 if TYPE_CHECKING:
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
 
 # Fraction of the optimum within which solvers of linear programs stop.
 _TOLERANCE = 1e-6

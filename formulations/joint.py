@@ -54,8 +54,8 @@ from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
+    from cpplan.model.order_problem import OrderProblem
     from cpplan.model.problem import Ints
-    from cpplan.ordering.problem import OrderProblem
 
 
 class Layout(NamedTuple):
@@ -114,7 +114,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.ordering.problem import OrderProblem
+    >>> from cpplan.model.order_problem import OrderProblem
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
     ...     size=np.array([4, 8, 1]), accessed_by=((0, 1, 2), (0, 1), (2,)),

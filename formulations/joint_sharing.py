@@ -50,8 +50,8 @@ from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
+    from cpplan.model.order_problem import OrderProblem
     from cpplan.model.problem import Ints
-    from cpplan.ordering.problem import OrderProblem
 
 
 class Meeting(NamedTuple):
@@ -104,7 +104,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.ordering.problem import OrderProblem
+    >>> from cpplan.model.order_problem import OrderProblem
     >>> chain = OrderProblem(
     ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4, 4]),
     ...     accessed_by=((0, 1), (1,)), present=np.zeros(2, bool), kept=np.array([False, True]),

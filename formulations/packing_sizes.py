@@ -47,8 +47,8 @@ from formulations.packing import PackingModel, equal_buffers
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
+    from cpplan.model.levels import ArenaLevel
     from cpplan.model.problem import Ints, Problem
-    from cpplan.packing.sizes.levels import Level
     from formulations.positions import Solved
 
 
@@ -58,7 +58,7 @@ def build(
     *,
     unit: int,
     limits: Ints,
-    level: Level,
+    level: ArenaLevel,
     lower: int,
     upper: int,
 ) -> PackingSizesModel:
@@ -82,9 +82,9 @@ def build(
     Examples
     --------
     >>> from cpplan.model.problem import Problem
-    >>> from cpplan.packing.sizes.levels import Level
+    >>> from cpplan.model.levels import ArenaLevel
     >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[100, 50])
-    >>> first = Level("arena at 0", np.array([0]), np.array([1]), np.array([0]))
+    >>> first = ArenaLevel("arena at 0", np.array([0]), np.array([1]), np.array([0]))
     >>> packing = build(problem, np.array([[1, 2], [100, 50]]), unit=50,
     ...                 limits=np.array([150, 150]), level=first, lower=0, upper=150)
     >>> solver = cp_model.CpSolver()
@@ -109,7 +109,7 @@ class PackingSizesModel:
 
     packing: PackingModel
     bytes: Ints
-    level: Level
+    level: ArenaLevel
     lower: int
     upper: int
     cost: cp_model.IntVar | None = None

@@ -63,8 +63,8 @@ from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
+    from cpplan.model.levels import Level
     from cpplan.model.problem import Ints, Problem
-    from cpplan.packing.pools.objective import Level
     from formulations.positions import Solved
 
 

@@ -39,8 +39,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 if TYPE_CHECKING:
+    from cpplan.model.order_problem import OrderProblem
     from cpplan.model.problem import Ints
-    from cpplan.ordering.problem import OrderProblem
 
 # A source of the variables' values: a finished run, or a solution found during a run.
 Solved: TypeAlias = "cp_model.CpSolver | cp_model.CpSolverSolutionCallback"

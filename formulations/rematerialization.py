@@ -55,7 +55,7 @@ from formulations.retention import RetentionModel
 from formulations.runs import Runs
 
 if TYPE_CHECKING:
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
 
 _LARGEST_OBJECTIVE = 2**45
 

@@ -73,7 +73,7 @@ from formulations.proved_value import proved_value
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
     from formulations.positions import Solved
 
 _LARGEST_OBJECTIVE = 2**45

@@ -14,7 +14,7 @@ from ortools.sat.python import cp_model
 from formulations.runs import Runs, readers_of
 
 if TYPE_CHECKING:
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
 
 # A writing unit, True if its results are present from the start, a reading unit and its run.
 Need: TypeAlias = "tuple[int, bool, int, int]"

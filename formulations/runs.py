@@ -35,7 +35,7 @@ from ortools.sat.python import cp_model
 from formulations.positions import Precedence, Solved
 
 if TYPE_CHECKING:
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
 
 
 class Runs:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cpplan.aliasing.candidates import candidate_relations
 from cpplan.model.graph import Graph, Op, Tensor
-from cpplan.model.plan import Relation, RelationKind
+from cpplan.model.plan_data import Relation, RelationKind
 from cpplan.model.residency import Residency
 from cpplan.program.liveness import outside_storages
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cpplan.model.graph import Graph, Op
-from cpplan.model.plan import Relation, RelationKind
+from cpplan.model.plan_data import Relation, RelationKind
 
 
 class _Said(NamedTuple):

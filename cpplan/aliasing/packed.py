@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpplan.aliasing.solve import SharingSearch
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
 from cpplan.packing.incumbent import Incumbent

@@ -17,11 +17,12 @@ from cpplan.aliasing.merged import merge_alias_sets
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import active
 from cpplan.aliasing.unshared import unshared_problem
-from cpplan.model.plan import RelationKind, Status
+from cpplan.model.levels import Level
+from cpplan.model.plan_data import RelationKind, Status
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.pools.bounds import bound_levels, excess_bound
-from cpplan.packing.pools.objective import Level, levels_value
+from cpplan.packing.pools.objective import levels_value
 from cpplan.packing.pools.solve import PooledPacking
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget

@@ -9,13 +9,14 @@ import numpy as np
 
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.pool_choices import Choices
-from cpplan.model.plan import Relation, RelationKind, Status
+from cpplan.model.levels import Level
+from cpplan.model.plan_data import Relation, RelationKind, Status
 from cpplan.model.pool import Objective
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.heuristics.in_pools import run_in_pools
 from cpplan.packing.pools.bounds import bound_levels
-from cpplan.packing.pools.objective import Level, levels_value, objective_levels
+from cpplan.packing.pools.objective import levels_value, objective_levels
 from cpplan.packing.pools.solve import PooledPacking, pack_pools
 from cpplan.program.anf import Program
 from cpplan.program.pool_candidates import check_candidates

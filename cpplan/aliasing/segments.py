@@ -20,8 +20,8 @@ from cpplan.aliasing.lives import AnyOrderLives
 from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.residency import Residency
-from cpplan.ordering.problem import OrderProblem
 
 
 def share_in_any_order(

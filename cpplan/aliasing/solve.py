@@ -27,7 +27,7 @@ from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
-from cpplan.model.plan import RelationKind
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound, largest_buffer_bound

@@ -94,8 +94,8 @@ def _explain(
     time_limit: float | None,
 ) -> str:
     """Text that explains a saved plan's peak."""
-    from cpplan.explanation.explained import Explanation
     from cpplan.explanation.explanation_text import MOST, format_explanation
+    from cpplan.model.explained import Explanation
 
     values = parse_dims(dims)
     if model is None and values is not None:

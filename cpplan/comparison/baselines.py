@@ -15,13 +15,14 @@ from cpplan.comparison import SOLVE
 from cpplan.model.answers import Answer
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
+from cpplan.model.levels import pool_peaks
 from cpplan.model.names import tuple_of
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.model.registry import chosen_names
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
-from cpplan.packing.pools.objective import is_peak, objective_value, pool_peaks
+from cpplan.packing.pools.objective import is_peak, objective_value
 from cpplan.packing.problem import as_problem
 from cpplan.runtime import limits
 from cpplan.runtime.deadline import Deadline, TimeUpError

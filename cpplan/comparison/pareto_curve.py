@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Plan, Status
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Status
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.remat.cut_bounds import RUNS_ONCE

@@ -14,11 +14,12 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Problem
 from cpplan.model.registry import chosen_names
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.remat import heuristics as baselines
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.problem import remat_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request

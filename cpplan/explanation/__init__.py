@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from cpplan.explanation.explained import Explanation, Relaxation
 from cpplan.explanation.explaining import explain
-from cpplan.explanation.fullest_step import FullestStep, LiveTensor
-from cpplan.explanation.moved import MovedTensor, MovesExplanation, explain_moves
+from cpplan.explanation.moved import explain_moves
+from cpplan.model.explained import (
+    Explanation,
+    FullestStep,
+    LiveTensor,
+    MovedTensor,
+    MovesExplanation,
+    Relaxation,
+)
 
 __all__ = [
     "Explanation",

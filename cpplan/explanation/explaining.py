@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.explanation.explained import Explanation, Relaxation
-from cpplan.explanation.fullest_step import FullestStep, find_fullest_step, live_tensors
+from cpplan.explanation.fullest_step import find_fullest_step, live_tensors
 from cpplan.explanation.plan_rules import rules_of
 from cpplan.explanation.relaxed import Relaxed, relax
 from cpplan.explanation.roles import step_of
 from cpplan.explanation.rules import Rules
 from cpplan.explanation.steps import ops_by_step
 from cpplan.model.errors import InputError
+from cpplan.model.explained import Explanation, FullestStep, Relaxation
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem

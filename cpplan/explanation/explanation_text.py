@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.explained import Explanation, LiveTensor, MovesExplanation, Relaxation
 from cpplan.model.printable import printable
 from cpplan.model.text_table import format_table
 
-if TYPE_CHECKING:
-    from cpplan.explanation.explained import Explanation, Relaxation
-    from cpplan.explanation.fullest_step import LiveTensor
-
 # Number of tensors listed by default.
 MOST = 10
+# Number of moved tensors listed.
+_MOST_MOVED = 20
 # Rules that are listed even if dropping them saves no bytes: that is worth knowing.
 _ALWAYS = ("nothing", "objective", "order found", "cost limit", "memory limit", "pools")
 
@@ -53,6 +50,36 @@ def format_explanation(found: Explanation, most: int | None = MOST) -> str:
     if found.relaxations:
         text += f"\n{_relaxations(found)}"
     return text
+
+
+def format_moves(found: MovesExplanation) -> str:
+    """Text of an explanation of moves: bytes moved, and the tensors that move most."""
+    bound = format_bytes(found.moved_bytes_bound)
+    rows = {
+        "moved": f"{format_bytes(found.moved_bytes)}, {found.status}",
+        "bound": f"{bound}: {printable(str(found.bound_by))}",
+        "fast pool": format_bytes(found.capacity),
+        "1 KiB more": None
+        if found.saved_by_kib is None
+        else f"saves about {format_bytes(round(found.saved_by_kib))}",
+        "reason": found.message and printable(found.message),
+    }
+    text = "".join(f"{key:<16} {value}\n" for key, value in rows.items() if value is not None)
+    if not found.tensors:
+        return text
+    cells = [
+        (
+            printable(row.tensor),
+            format_bytes(row.size),
+            format_bytes(row.moved),
+            f"{row.moved / (found.moved_bytes or 1):.1%}",
+            ", ".join(f"{count} {kind}" for kind, count in row.kinds.items()),
+        )
+        for row in found.tensors[:_MOST_MOVED]
+    ]
+    table = format_table(("tensor", "size", "moved", "share", "moves"), cells, left=(0, 4))
+    rest = len(found.tensors) - len(cells)
+    return f"{text}\n{table}" + (f"and {rest} more\n" if rest > 0 else "")
 
 
 def _peak(found: Explanation) -> str:

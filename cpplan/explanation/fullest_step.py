@@ -3,77 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.explanation.roles import Role
+from cpplan.model.explained import LiveTensor
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
-
-
-class LiveTensor(NamedTuple):
-    """A buffer that holds bytes at the fullest step.
-
-    Attributes
-    ----------
-    name
-        Name of the buffer: the tensor whose storage it is.
-    size
-        Bytes that the buffer holds at this step.
-    own
-        Bytes of the buffer that no larger buffer shares.
-    share
-        ``own`` as a share of all bytes filled at this step.
-    lower, upper
-        Lifespan of the buffer, steps.
-    offset
-        Offset of the buffer, bytes; ``None`` if no layout was found.
-    pool
-        Name of the pool.
-    within
-        The larger buffer with which it shares bytes by choice, if any.
-    role
-        Use of the buffer by the op that runs: ``read``, ``written``, ``workspace``, or in a
-        ``body`` of the op; ``waits`` if it is kept for a later op or for the caller. ``None`` if
-        the op is not known.
-    until
-        The last op to access it; ``None`` if the caller needs it at the end, or if not known.
-    """
-
-    name: str
-    size: int
-    own: int
-    share: float
-    lower: int
-    upper: int
-    offset: int | None
-    pool: str
-    within: str | None
-    role: Role | None = None
-    until: str | None = None
-
-
-class FullestStep(NamedTuple):
-    """The tensors live at one step.
-
-    Attributes
-    ----------
-    step
-        The step; ``None`` if no tensor is ever live.
-    op, kind
-        Name and kind of the op that runs then, if known.
-    filled
-        Bytes that are filled; bytes that several buffers share by choice count once.
-    tensors
-        The tensors that fill these bytes, the largest first.
-    """
-
-    step: int | None
-    op: str | None
-    kind: str | None
-    filled: int
-    tensors: tuple[LiveTensor, ...]
 
 
 def find_fullest_step(plan: Plan) -> int | None:

@@ -3,90 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 
-from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InputError
+from cpplan.model.explained import MovedTensor, MovesExplanation
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
-from cpplan.model.printable import printable
-from cpplan.model.text_table import format_table
 from cpplan.program.anf import Program, to_anf
 from cpplan.spilling.solve import room_price
 from cpplan.verification.moves import moving_graph
 
 _KIB = 1024
-_MOST = 20
-
-
-@dataclass(frozen=True, slots=True)
-class MovedTensor:
-    """Bytes that the moves of one tensor carry, and the number of moves by kind."""
-
-    tensor: str
-    size: int
-    moved: int
-    kinds: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class MovesExplanation:
-    """Tensors by the bytes that they move, and the bytes that more room in the fast pool saves.
-
-    Attributes
-    ----------
-    name, status
-        Name and status of the plan.
-    moved_bytes, moved_bytes_bound, bound_by
-        The plan's bytes moved, their bound, and the bound's name.
-    capacity
-        Capacity of the fast pool, bytes.
-    tensors
-        The tensors that move, the one with the most bytes moved first.
-    saved_by_kib
-        Bytes moved that one more KiB of the fast pool saves in the linear relaxation at this order;
-        ``None`` if it was not solved, or no model was given.
-    message
-        Reason why there is no plan.
-    """
-
-    name: str
-    status: str
-    moved_bytes: int | None
-    moved_bytes_bound: int | None
-    bound_by: str | None
-    capacity: int | None
-    tensors: tuple[MovedTensor, ...]
-    saved_by_kib: float | None
-    message: str | None = None
-
-    def __str__(self) -> str:
-        bound = format_bytes(self.moved_bytes_bound)
-        rows = {
-            "moved": f"{format_bytes(self.moved_bytes)}, {self.status}",
-            "bound": f"{bound}: {printable(str(self.bound_by))}",
-            "fast pool": format_bytes(self.capacity),
-            "1 KiB more": None
-            if self.saved_by_kib is None
-            else f"saves about {format_bytes(round(self.saved_by_kib))}",
-            "reason": self.message and printable(self.message),
-        }
-        text = "".join(f"{key:<16} {value}\n" for key, value in rows.items() if value is not None)
-        if not self.tensors:
-            return text
-        cells = [
-            (
-                printable(row.tensor),
-                format_bytes(row.size),
-                format_bytes(row.moved),
-                f"{row.moved / (self.moved_bytes or 1):.1%}",
-                ", ".join(f"{count} {kind}" for kind, count in row.kinds.items()),
-            )
-            for row in self.tensors[:_MOST]
-        ]
-        table = format_table(("tensor", "size", "moved", "share", "moves"), cells, left=(0, 4))
-        rest = len(self.tensors) - len(cells)
-        return f"{text}\n{table}" + (f"and {rest} more\n" if rest > 0 else "")
 
 
 def explain_moves(plan: Plan, source: Graph | Program | None = None) -> MovesExplanation:

@@ -12,7 +12,8 @@ import numpy as np
 from cpplan.explanation.rules import MOST_COST, MOST_OPS, Rules, make_rules
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Plan, RelationKind
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
@@ -22,7 +23,7 @@ from cpplan.program.liveness import outside_storages
 from cpplan.verification.bound_table import PEAK_BOUNDS, find_bound, may_run_again
 
 if TYPE_CHECKING:
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
 
 # The freedom that each kind of relation between tensors adds, in words.
 _SHARING: dict[RelationKind, str] = {

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from cpplan.aliasing.lives import kept_storages
+from cpplan.model.explained import Role
 from cpplan.model.graph import Op
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.unrolled import unroll
-
-Role = Literal["read", "written", "workspace", "body", "waits"]
 
 
 class Step(NamedTuple):

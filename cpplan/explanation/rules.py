@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cpplan.explanation.accessed import accessed_bound
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Plan, RelationKind
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
@@ -17,7 +18,7 @@ from cpplan.remat.bound_names import FOOTPRINT
 
 if TYPE_CHECKING:
     from cpplan.aliasing.alias_candidates import AliasCandidate
-    from cpplan.remat.problem import RematProblem
+    from cpplan.model.remat_problem import RematProblem
     from cpplan.solving.request import Request
 
 # Most ops for which bounds on every order and on repeated runs look at pairs of ops.

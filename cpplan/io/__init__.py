@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpplan.io.formats import FORMATS, describe_suffixes, find_reader, readers
-from cpplan.model.doors import find_function
 from cpplan.model.errors import InputError
+from cpplan.model.methods import find_function
 
 if TYPE_CHECKING:
     import networkx

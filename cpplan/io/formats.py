@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from cpplan.model.doors import find_function
 from cpplan.model.errors import InputError
+from cpplan.model.methods import find_function
 from cpplan.zoo.source import SCHEME, is_named
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from cpplan.model.certificates import KINDS
 from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_names
-from cpplan.model.plan import Plan, RelationKind
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.printable import quote
 from cpplan.model.problem import Gap
 from cpplan.verification.pool_objective import OBJECTIVES

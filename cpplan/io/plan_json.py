@@ -24,7 +24,7 @@ from cpplan.model.problem import Gap
 from cpplan.runtime.atomic import write_pieces
 
 if TYPE_CHECKING:
-    from cpplan.symbolic.layout import SymbolicLayout
+    from cpplan.model.symbolic_layout import SymbolicLayout
 
 FORMAT, VERSION = "cpplan.plan", 1
 _CLOCK = ("runtime", "history")

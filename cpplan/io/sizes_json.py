@@ -10,7 +10,8 @@ from typing import Any, get_args
 from cpplan.io.codec import forms
 from cpplan.io.plan_json import format_plan, plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError, located
-from cpplan.model.plan import Plan, Status
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Status
 from cpplan.model.printable import quote
 from cpplan.runtime.atomic import write_text
 from cpplan.runtime.json_file import read_json

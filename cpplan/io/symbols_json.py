@@ -9,8 +9,8 @@ from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError, located
 from cpplan.model.printable import quote
 from cpplan.model.shapes import Dim, Range, parse_dim
+from cpplan.model.symbolic_layout import SymbolicLayout, SymbolicTensor, Unbounded
 from cpplan.model.symbols import check_values, parse_ranges
-from cpplan.symbolic.layout import SymbolicLayout, SymbolicTensor, Unbounded
 
 
 def range_values(dims: Mapping[str, Range]) -> dict[str, list[int | None]]:

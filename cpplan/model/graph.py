@@ -18,7 +18,6 @@ from cpplan.model.answers import Answer
 from cpplan.model.axes import Axis
 from cpplan.model.columns import GraphColumns
 from cpplan.model.dependencies import check_acyclic, find_predecessors
-from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
 from cpplan.model.graph_checks import (
     check_axes,
@@ -27,6 +26,7 @@ from cpplan.model.graph_checks import (
     check_unique,
     check_views,
 )
+from cpplan.model.methods import method
 from cpplan.model.names import check_name, tuple_of
 from cpplan.model.printable import quote
 from cpplan.model.tensor import LIMIT, Placement, Tensor, read_count
@@ -375,7 +375,7 @@ class Graph:
         InputError
             If a variable has no value, or a value out of its bounds.
         """
-        found: Graph = open_door("Graph.at")(self, {**(values or {}), **named})
+        found: Graph = method("Graph.at")(self, {**(values or {}), **named})
         return found
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan_data import PlanData
 from cpplan.model.printable import MESSAGE, printable
 
-if TYPE_CHECKING:
-    from cpplan.model.plan import Plan
 
-
-def summarize(plan: Plan) -> str:
+def summarize(plan: PlanData) -> str:
     """Summary of a plan, one line for each known field.
 
     Examples
@@ -53,7 +50,7 @@ def summarize(plan: Plan) -> str:
     return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
 
 
-def _moved(plan: Plan) -> str | None:
+def _moved(plan: PlanData) -> str | None:
     """Bytes moved, their bound, and the number of moves of each kind."""
     if plan.moved_bytes is None:
         return None
@@ -67,14 +64,14 @@ def _moved(plan: Plan) -> str | None:
     return f"{format_bytes(plan.moved_bytes)}{bound}" + (f": {counts}" if counts else "")
 
 
-def _time(plan: Plan) -> str | None:
+def _time(plan: PlanData) -> str | None:
     """Cycles, their bound, and the cycles of the ops alone."""
     if plan.time is None:
         return None
     return f"{plan.time:.10g} cycles (at least {plan.time_bound:.10g}), ops {plan.cost:.10g}"
 
 
-def _objective(plan: Plan) -> str | None:
+def _objective(plan: PlanData) -> str | None:
     if not plan.objective_value:
         return None
     value, bound = (
@@ -84,7 +81,7 @@ def _objective(plan: Plan) -> str | None:
     return f"{plan.objective}: {value}" + (f" (at least {bound})" if bound else "")
 
 
-def _pools(plan: Plan) -> str | None:
+def _pools(plan: PlanData) -> str | None:
     if len(plan.pools) == 1 or plan.pool_peaks is None:
         return None
     parts = []
@@ -95,7 +92,7 @@ def _pools(plan: Plan) -> str | None:
     return ", ".join(parts)
 
 
-def _cost(plan: Plan) -> str | None:
+def _cost(plan: PlanData) -> str | None:
     if plan.cost is None or not plan.base_cost or plan.cost == plan.base_cost:
         return None
     bound = ""
@@ -105,7 +102,7 @@ def _cost(plan: Plan) -> str | None:
     return f"+{plan.cost / plan.base_cost - 1:.3%}{bound}, {again} ops run again"
 
 
-def _relations(plan: Plan) -> str | None:
+def _relations(plan: PlanData) -> str | None:
     if not plan.relations:
         return None
     in_place = sum(relation.kind == "in place" for relation in plan.relations)

@@ -11,8 +11,8 @@ from operator import or_
 import numpy as np
 
 from cpplan.model.certificates import ForcedAt
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
-from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 
 FORCED = "forced live bytes"

@@ -28,8 +28,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from cpplan.model.certificates import CutFlow
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
-from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 
 NAME = "minimum cut"

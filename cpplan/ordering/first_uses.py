@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering import heuristics
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.runtime.deadline import Deadline
 

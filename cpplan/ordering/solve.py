@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering import heuristics as orders
 from cpplan.ordering.bounds import FORCED, OrderBounds, order_bounds
@@ -19,7 +20,6 @@ from cpplan.ordering.cuts import OrderCuts
 from cpplan.ordering.heuristics.by_subtree import tree_order
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import BEAM, DOWNSETS
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import NAME as CP_SAT
 from cpplan.ordering.search.cp_sat_ordering import order_model
 from cpplan.ordering.search.cut_division import divide_by_cuts

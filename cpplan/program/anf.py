@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from cpplan.model.costs import sum_costs
 from cpplan.model.dependencies import explain
-from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op
+from cpplan.model.methods import method
 from cpplan.model.names import tuple_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Program:
 
     def live_bytes(self) -> Ints:
         """Bytes live at every step, boundary tensors included (see ``Residency``)."""
-        live: Ints = open_door("Program.live_bytes")(self)
+        live: Ints = method("Program.live_bytes")(self)
         return live
 
     def used_memory(self, *, workspaces: bool = False) -> UsedMemory:
@@ -133,11 +133,11 @@ class Program:
         >>> used.per_op, used.io
         ({'a': (12,)}, 12)
         """
-        used: UsedMemory = open_door("Program.used_memory")(self, workspaces=workspaces)
+        used: UsedMemory = method("Program.used_memory")(self, workspaces=workspaces)
         return used
 
     def __str__(self) -> str:
-        return str(open_door("Program.__str__")(self))
+        return str(method("Program.__str__")(self))
 
     @classmethod
     def parse(cls, text: str) -> Program:
@@ -148,7 +148,7 @@ class Program:
         InputError
             Names the line and what was expected there.
         """
-        program: Program = open_door("Program.parse")(text)
+        program: Program = method("Program.parse")(text)
         return program
 
 

@@ -25,9 +25,9 @@ from cpplan.model.cut_duals import (
     CutDuals,
     DualRow,
 )
+from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.footprint import accessed_bytes
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time

@@ -17,9 +17,9 @@ import numpy as np
 
 from cpplan.model.cut_duals import CutDuals
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.footprint import accessed_bytes
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

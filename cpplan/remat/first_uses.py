@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.small_graphs import read_at_the_end
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import evict
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.packed_search import search_packed
 from cpplan.runtime.budget import Budget

@@ -10,8 +10,8 @@ import numpy as np
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds
-from cpplan.remat.problem import RematProblem
 
 
 class Footprint(NamedTuple):

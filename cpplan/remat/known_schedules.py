@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.cut_duals import CutDuals
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.bound_names import FOOTPRINT
 from cpplan.remat.cut_bounds import RUNS_ONCE
 from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.outcome import RematOutcome
 
 GIVEN = "given order"

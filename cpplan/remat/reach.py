@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.footprint import Footprint, least_footprint
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline

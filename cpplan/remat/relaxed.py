@@ -14,8 +14,8 @@ import numpy as np
 
 from cpplan.model.costs import sum_costs
 from cpplan.model.graph import Graph
-from cpplan.ordering.problem import OrderProblem
-from cpplan.remat.problem import RematProblem
+from cpplan.model.order_problem import OrderProblem
+from cpplan.model.remat_problem import RematProblem
 
 
 def relax_repetition(problem: RematProblem, *, views: bool = True) -> RematProblem:

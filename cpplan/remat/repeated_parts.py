@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cpplan.model.byte_sizes import format_bytes
-from cpplan.model.plan import Progress
+from cpplan.model.plan_data import Progress
 from cpplan.model.printable import printable
 from cpplan.runtime.streams import write_to
 

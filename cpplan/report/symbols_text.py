@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpplan.model.plan import Plan
+from cpplan.model.plan import Plan, SizedPlan
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.text_table import format_table
-from cpplan.symbolic.sized import SizedPlan
 
 # Tensors listed by default.
 MOST = 20

@@ -74,7 +74,7 @@ def prove_peak(
     Examples
     --------
     >>> import numpy as np
-    >>> from cpplan.ordering.problem import OrderProblem
+    >>> from cpplan.model.order_problem import OrderProblem
     >>> from cpplan.runtime.deadline import Deadline
     >>> from formulations.ordering import build
     >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.pieces import Pieces
-from cpplan.model.plan import Plan, Progress, RelationKind
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Progress, RelationKind
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency, choose_residency

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.plan import SizedPlan
 from cpplan.runtime.budget import tuned
 from cpplan.solving.pipeline import solve
 from cpplan.solving.tuning import SolvingTuning
 from cpplan.symbolic.at_values import at_values
-from cpplan.symbolic.sized import SizedPlan
 
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan

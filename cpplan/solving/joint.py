@@ -9,9 +9,10 @@ import numpy as np
 
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.problem import as_problem
 from cpplan.packing.search.outcome import OrderOutcome

@@ -9,9 +9,10 @@ import numpy as np
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.bounds import FORCED
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.packing.problem import as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.tuning import PackingTuning

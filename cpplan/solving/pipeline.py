@@ -12,7 +12,8 @@ from typing import Any
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
-from cpplan.model.plan import Plan, Progress
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Progress
 from cpplan.model.pool import Objective, Pool, check_pools
 from cpplan.model.problem import Problem
 from cpplan.packing.problem import as_program

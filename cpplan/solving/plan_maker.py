@@ -12,7 +12,9 @@ import numpy as np
 from cpplan.aliasing.packed import Packed
 from cpplan.model.certificates import Certificate
 from cpplan.model.costs import sum_costs
-from cpplan.model.plan import Plan, Progress, Scope, Status
+from cpplan.model.levels import pool_peaks
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Progress, Scope, Status
 from cpplan.model.printable import printable
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
@@ -20,7 +22,6 @@ from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.cuts import NAME as MINIMUM_CUT
 from cpplan.packing.bounds import Bound, largest_buffer_bound
 from cpplan.packing.pools.bounds import objective_bound
-from cpplan.packing.pools.objective import pool_peaks
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.shortfall import explain_shortfall
 from cpplan.program.anf import Program

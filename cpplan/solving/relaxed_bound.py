@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cpplan.model.certificates import Certificate
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.bounds import FORCED, order_bounds
 from cpplan.ordering.cuts import NAME as MINIMUM_CUT
 from cpplan.ordering.cuts import OrderCuts
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.runtime.budget import Budget

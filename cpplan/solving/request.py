@@ -21,7 +21,7 @@ from cpplan.solving.option import Option, option_field
 from cpplan.solving.tuning import make_tuning
 
 if TYPE_CHECKING:
-    from cpplan.model.plan import Progress, RelationKind
+    from cpplan.model.plan_data import Progress, RelationKind
     from cpplan.model.pool import Pool
     from cpplan.model.problem import Problem
     from cpplan.program.anf import Program

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
-from cpplan.model.plan import Progress, RelationKind
+from cpplan.model.plan_data import Progress, RelationKind
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency, choose_residency

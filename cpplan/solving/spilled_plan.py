@@ -10,7 +10,8 @@ import numpy as np
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.costs import sum_costs
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Plan, Progress, Scope, Status
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Progress, Scope, Status
 from cpplan.model.pool import Pool
 from cpplan.model.printable import printable
 from cpplan.model.residency import Residency

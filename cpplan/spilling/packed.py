@@ -13,7 +13,7 @@ from cpplan.aliasing.solve import SharingSearch
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.moves import Move
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.graph import Graph, Op
-from cpplan.model.plan import RelationKind
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program

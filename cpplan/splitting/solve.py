@@ -11,7 +11,7 @@ from typing import Protocol
 from cpplan.aliasing.packed import Packed
 from cpplan.model.costs import sum_costs
 from cpplan.model.pieces import Pieces
-from cpplan.model.plan import RelationKind
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.budget import tuned

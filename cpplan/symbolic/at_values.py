@@ -9,10 +9,10 @@ import numpy as np
 
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InputError
+from cpplan.model.plan import SizedPlan
 from cpplan.model.problem import Ints, Problem
+from cpplan.model.symbolic_layout import SymbolicLayout
 from cpplan.model.symbols import check_values
-from cpplan.symbolic.layout import SymbolicLayout
-from cpplan.symbolic.sized import SizedPlan
 
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan

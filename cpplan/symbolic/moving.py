@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.residency import Residency
 from cpplan.model.tensor import Tensor
 from cpplan.program.liveness import outside_storages

@@ -14,12 +14,14 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Plan, Relation
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Relation
 from cpplan.model.shapes import Dim
+from cpplan.model.symbolic_layout import SymbolicLayout
 from cpplan.model.symbols import Symbols
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.liveness import to_problem
-from cpplan.symbolic.layout import SymbolicLayout, symbolic_layout
+from cpplan.symbolic.layout import symbolic_layout
 from cpplan.symbolic.moving import Related, moving_relations, place_as_views, without
 
 # Share of the time for the plan with all placements at their offsets at the bounds, and share for

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cpplan.model.errors import VerificationError
-from cpplan.model.plan import Plan, Relation
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Relation
 from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.relations import describe
 from cpplan.verification.runs import Retention, Run, allowed_relations

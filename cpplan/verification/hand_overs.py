@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.graph import Graph, Op
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program

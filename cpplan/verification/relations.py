@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Plan, Relation
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Relation
 from cpplan.program.copy_names import CopyNames, tensor_copies
 from cpplan.verification.runs import Run, allowed_relations
 

@@ -14,7 +14,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from cpplan.model.graph import Op
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.tensor import Tensor
 from cpplan.program.copy_names import CopyNames
 from cpplan.verification.alias_facts import agreed, copied, written_over

@@ -12,7 +12,7 @@ from support.sharing_oracle import random_sharing_graph
 import cpplan
 from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.model.graph import Graph, Op, Placement, Tensor
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.residency import Residency
 
 

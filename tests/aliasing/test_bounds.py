@@ -24,7 +24,7 @@ from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.bounds import placement_groups, shared_bound
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.model.graph import Graph, Op, Tensor
-from cpplan.model.plan import RelationKind
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.liveness import to_problem

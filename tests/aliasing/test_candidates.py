@@ -11,7 +11,7 @@ from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.candidates import candidate_relations
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Placement
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.residency import Residency
 
 TURNS = [("b", "v"), ("v", "b")]

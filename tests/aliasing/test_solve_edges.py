@@ -10,7 +10,7 @@ import pytest
 import cpplan
 from cpplan import Graph, Op, Placement, Pool, Tensor
 from cpplan.model.errors import InputError, VerificationError
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 
 
 def branch(name: str) -> Graph:

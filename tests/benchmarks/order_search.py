@@ -20,8 +20,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import cpplan
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.heuristics.by_width import beam, beam_backward
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.ordering.solve import search_order
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Budget

@@ -12,7 +12,8 @@ from support.published import remat_chains
 from support.remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.model.remat_problem import RematProblem
+from cpplan.remat.problem import remat_problem
 from formulations.checkmate import build, count_variables
 
 

@@ -51,12 +51,12 @@ from support.storage_oracle import brute_force_total, random_storages
 import formulations
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.model.graph import Graph
+from cpplan.model.levels import ArenaLevel
 from cpplan.model.problem import Problem
 from cpplan.packing.heuristics.in_pools import PoolFit
 from cpplan.packing.pools.cp_sat_pools import pool_units
 from cpplan.packing.pools.objective import objective_levels
 from cpplan.packing.reduction import address_unit
-from cpplan.packing.sizes.levels import Level
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.storage_ids.assignment import make_assignment
 from cpplan.packing.storage_ids.checker import check_assignment
@@ -129,7 +129,7 @@ def ask_packing_sizes(seed: int) -> Question:
         bytes = np.array([[1, 2, 1, 1], [9, 8, 9, 8]])
     sizes = SizeSet(problem, bytes)
     ones = np.ones(len(bytes), np.int64)
-    level = Level("level", np.arange(len(bytes)), ones, 0 * ones)
+    level = ArenaLevel("level", np.arange(len(bytes)), ones, 0 * ones)
     offsets = first_fit(sizes.merged, range(len(problem) - 1, -1, -1))
     upper = max(arenas(bytes, offsets))
     built = packing_sizes.build(

@@ -6,7 +6,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 from support.layouts_oracle import any_layout, packing_of, rows_of
 
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import joint_model
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import prove_peak

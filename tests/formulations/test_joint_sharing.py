@@ -16,7 +16,7 @@ from support.sharing_oracle import may_lie
 
 from cpplan.aliasing.cp_sat import joint_sharing_model, sharing_model
 from cpplan.aliasing.distances import allowed_shifts
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import joint_model
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem

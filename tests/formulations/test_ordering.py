@@ -13,8 +13,9 @@ from support.random_orders import random_order_problem, random_topological
 from support.solvers import new_solver
 
 from cpplan.io.graph_json import read_graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.bounds import order_bounds
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.runtime.deadline import Deadline
 from formulations.ordering import build

@@ -10,8 +10,9 @@ from ortools.sat.python import cp_model
 from support.cases import seeds
 from support.sizes_oracle import arenas, pushed_down, random_sizes
 
+from cpplan.model.levels import ArenaLevel
 from cpplan.packing.reduction import address_unit, reduce_problem
-from cpplan.packing.sizes.levels import PRICE_SCALE, Level
+from cpplan.packing.sizes.levels import PRICE_SCALE
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.verification.verifier import check_offsets
 from formulations.packing_sizes import build
@@ -28,10 +29,10 @@ def solve(model, **parameters):
 
 def level(*sizes, base=1, free=0, scale=1):
     ones = np.ones(len(sizes), np.int64)
-    return Level("level", np.array(sizes), ones * base, ones * free, scale)
+    return ArenaLevel("level", np.array(sizes), ones * base, ones * free, scale)
 
 
-def minimise(sizes: SizeSet, wanted: Level, limits=None):
+def minimise(sizes: SizeSet, wanted: ArenaLevel, limits=None):
     """The smallest value of a level, or ``None`` if nothing is within the limits."""
     reduction = reduce_problem(sizes.merged)
     problem, bytes = reduction.problem, sizes.bytes[:, reduction.rows]

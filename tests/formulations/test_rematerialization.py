@@ -14,7 +14,8 @@ from support.remat_oracle import (
 )
 from support.solvers import new_solver
 
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.model.remat_problem import RematProblem
+from cpplan.remat.problem import remat_problem
 from formulations.rematerialization import build, worth_repeating
 from formulations.runs import needed_runs
 

@@ -18,7 +18,8 @@ from support.remat_oracle import (
 )
 
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.model.remat_problem import RematProblem
+from cpplan.remat.problem import remat_problem
 from formulations.integer_rows import ONE, ZERO, IntegerRows
 from formulations.retained_at_cuts import CutModel, build, precedence
 

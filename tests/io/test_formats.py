@@ -15,8 +15,8 @@ from cpplan.batches.manifest import read_manifest
 from cpplan.cli.main import cli
 from cpplan.io.formats import FORMATS, describe_suffixes, read_suffixes, readers, writers
 from cpplan.io.minimalloc_csv import read_problem
-from cpplan.model.doors import find_function
 from cpplan.model.errors import InputError
+from cpplan.model.methods import find_function
 
 PROBLEM = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8], name="two")
 TENSORS = (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output"))

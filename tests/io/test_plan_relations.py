@@ -12,7 +12,7 @@ from support.sharing_oracle import random_sharing_graph
 from cpplan import Plan, solve, verify
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 
 
 @pytest.fixture

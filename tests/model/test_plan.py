@@ -16,11 +16,11 @@ from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.certificates import CutFlow
 from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import InputError
-from cpplan.model.plan import Progress, Relation
+from cpplan.model.plan_data import Progress, Relation
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap
 from cpplan.model.residency import Residency
-from cpplan.symbolic.layout import SymbolicLayout
+from cpplan.model.symbolic_layout import SymbolicLayout
 
 
 @pytest.fixture

@@ -21,10 +21,11 @@ from support.random_orders import (
 )
 
 from cpplan.io.graph_json import read_graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.ordering.cuts import CutNetwork, OrderCuts
 from cpplan.ordering.heuristics.reversal import reverse_time
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.ordering.solve import search_order
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Budget

@@ -10,9 +10,10 @@ from support.cases import FACTOR, seeds
 from support.published import remat_chains
 from support.remat_oracle import least_cost, remat_chain
 
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.remat.heuristics.chain import Chain, as_chain, solve_chain
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.problem import remat_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 

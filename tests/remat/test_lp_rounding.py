@@ -8,10 +8,11 @@ from support.published import remat_chains
 from support.remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.remat.heuristics.lp_rounding import complete, round_relaxation
 from cpplan.remat.heuristics.staged_optimum import cheapest_staged
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.problem import remat_problem
 from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.deadline import Deadline, TimeUpError
 

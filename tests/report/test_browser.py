@@ -24,7 +24,7 @@ import cpplan
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
 from cpplan.explanation.fullest_step import filled_profile, live_tensors
 from cpplan.io.plan_json import plan_from_dict
-from cpplan.model.plan import Progress
+from cpplan.model.plan_data import Progress
 from cpplan.model.symbols import Symbols
 from cpplan.report.html import batch_report, plan_report
 from tests.support.split_networks import Network

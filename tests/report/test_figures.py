@@ -10,7 +10,7 @@ import pytest
 import cpplan
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
-from cpplan.model.plan import Progress
+from cpplan.model.plan_data import Progress
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
 from cpplan.report import plot_arena, plot_live_bytes, plot_pareto, plot_progress

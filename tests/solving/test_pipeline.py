@@ -87,7 +87,7 @@ def test_deterministic_time_ends_the_run_without_the_clock():
 
 
 def test_history_improves_monotonically_and_ends_at_the_answer():
-    events: list[cpplan.model.plan.Progress] = []
+    events: list[cpplan.model.plan_data.Progress] = []
     plan = cpplan.solve(perfect_packing(0, 100), workers=1, progress=events.append)
     assert tuple(events) == plan.history
     peaks = [event.peak for event in plan.history]

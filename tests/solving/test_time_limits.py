@@ -16,11 +16,12 @@ from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import AliasingTuning
 from cpplan.model.errors import InputError
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering import bounds as bounds_module
 from cpplan.ordering.bounds import order_bounds
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.ordering.search.order_pieces import cut_into_pieces
 from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_problem, as_program

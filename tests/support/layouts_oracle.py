@@ -14,9 +14,10 @@ from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.distances import find_meetings
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from formulations.joint import Layout
 from formulations.joint_sharing import Meeting, SharedLayout
 

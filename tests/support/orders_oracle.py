@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from cpplan.model.graph import Graph, Op, Tensor
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 
 
 def least_pressure(graph: Graph) -> int:

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 from support.oracles import brute_force_peak, make_problem
 
+from cpplan.model.levels import Level
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.pools.objective import Level, objective_levels
+from cpplan.packing.pools.objective import objective_levels
 from cpplan.verification.verifier import check_offsets
 
 OBJECTIVES = ("total", "preference", "cost")

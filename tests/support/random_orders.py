@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from cpplan.model.graph import Graph
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 
 
 def random_order_problem(rng: random.Random, ops: int, *, unit: int = 1) -> OrderProblem:

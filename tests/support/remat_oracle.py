@@ -16,7 +16,8 @@ from itertools import combinations, count
 from support.orders_oracle import random_graph
 
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.model.remat_problem import RematProblem
+from cpplan.remat.problem import remat_problem
 
 _KINDS = ("intermediate", "output")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from support.sharing_oracle import may_lie, values_of
 
 from cpplan import Graph, Plan
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 

@@ -25,7 +25,7 @@ from support.sharing_verdicts import is_sound, joined, mutated, runs_right, true
 from cpplan import Graph, Op, Plan, Tensor, simulate, solve, verify
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Placement
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 

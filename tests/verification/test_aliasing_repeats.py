@@ -19,7 +19,7 @@ from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.bounds import shared_bound
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.model.errors import VerificationError
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.residency import Residency
 from cpplan.program.liveness import last_places, to_problem
 from cpplan.program.unrolled import unroll

@@ -23,9 +23,10 @@ from cpplan import Graph, Op, Plan, Pool, Residency, Tensor, to_anf, verify
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.cut_duals import RULES, CutDuals, DualRow
 from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat import cut_bounds
 from cpplan.remat.cut_bounds import RELAXED, CutBound
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.problem import remat_problem
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

@@ -10,7 +10,8 @@ from support.plan_verdicts import moved
 
 import cpplan
 from cpplan.model.errors import VerificationError
-from cpplan.model.plan import Plan, Relation
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Relation
 
 onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402

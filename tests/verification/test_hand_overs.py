@@ -12,7 +12,7 @@ from support.plan_verdicts import accepts
 import cpplan
 from cpplan import Graph, Op, Placement, Plan, Residency, Tensor
 from cpplan.model.errors import VerificationError
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.packing.problem import as_problem
 from cpplan.program.anf import to_anf
 from cpplan.verification import program_plans

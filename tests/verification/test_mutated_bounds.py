@@ -19,9 +19,10 @@ from cpplan.model.axes import Axis, Window
 from cpplan.model.certificates import CutFlow
 from cpplan.model.cut_duals import CutDuals, DualRow
 from cpplan.model.errors import VerificationError
+from cpplan.model.levels import pool_peaks
 from cpplan.packing.heuristics.in_pools import run_in_pools
 from cpplan.packing.pools.bounds import objective_bound
-from cpplan.packing.pools.objective import objective_value, pool_peaks
+from cpplan.packing.pools.objective import objective_value
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.bound_table import COST_BOUNDS, PEAK_BOUNDS, POOL_BOUNDS
 from cpplan.verification.verifier import check_plan

@@ -16,7 +16,7 @@ import cpplan
 from cpplan import Graph, Plan, Pool
 from cpplan.model.errors import VerificationError
 from cpplan.model.moves import Move
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.spilling.problem import spill_problem

@@ -15,7 +15,7 @@ import cpplan
 from cpplan import Graph, Plan
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.pieces import Pieces
-from cpplan.model.plan import RelationKind
+from cpplan.model.plan_data import RelationKind
 from cpplan.model.residency import Residency
 from cpplan.splitting import bounds
 from cpplan.splitting.piece_graph import split_graph

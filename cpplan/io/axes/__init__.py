@@ -14,9 +14,9 @@ from functools import cache
 
 from cpplan.io.axes.operation import NoAxes, Operation, Rule, element_wise, same
 from cpplan.model.axes import Axis, Window
-from cpplan.model.doors import find_function
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
+from cpplan.model.methods import find_function
 from cpplan.model.tensor import Tensor
 
 __all__ = ["Operation", "Rule", "element_wise", "find_axes", "register_axes", "same"]

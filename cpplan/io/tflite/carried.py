@@ -15,7 +15,8 @@ from cpplan.io.tflite.offsets import AT_RUN_TIME, METADATA, read_offsets
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.in_place_kinds import with_in_place
 from cpplan.model.names import name_of_file
-from cpplan.model.plan import Plan, Relation
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Relation
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import last_places, to_problem
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.heuristics.registered import register
-from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 
 

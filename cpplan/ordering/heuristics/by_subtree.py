@@ -18,10 +18,10 @@ import heapq
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.heuristics.by_depth import finished
 from cpplan.ordering.heuristics.reversal import reverse_time
-from cpplan.ordering.problem import OrderProblem
 
 
 def tree_order(problem: OrderProblem) -> Ints | None:

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.model.errors import InputError
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.heuristics.by_net_change import completed
 from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import BEAM
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError

@@ -1,6 +1,6 @@
 """Constructive orders that a user can name, and a place to add one's own.
 
-A constructive order takes an :class:`~cpplan.ordering.problem.OrderProblem` and a
+A constructive order takes an :class:`~cpplan.model.order_problem.OrderProblem` and a
 :class:`~cpplan.runtime.deadline.Deadline` and returns every op once, after its predecessors: an
 array of op numbers, shape ``(ops,)``. The order may have any peak; the caller measures it.
 ``register`` adds a constructive order.
@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.model.registry import Registry
-from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 
 

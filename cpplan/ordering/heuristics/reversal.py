@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 
 
 def reverse_time(problem: OrderProblem) -> OrderProblem:

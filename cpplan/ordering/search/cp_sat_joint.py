@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Problem
-from cpplan.ordering.problem import OrderProblem
 from cpplan.packing.reduction import address_unit
 from cpplan.runtime.cp_sat_proof import PeakModel
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.ordering.tuning import active
 from cpplan.runtime.budget import Budget

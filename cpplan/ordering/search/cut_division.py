@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.cuts import CutNetwork
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.runtime.deadline import Deadline
 

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.loops import DOWNSETS
-from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 

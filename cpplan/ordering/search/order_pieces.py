@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.ordering.bounds import FORCED, OrderBounds
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.ordering.search.window_search import WindowSearch
 

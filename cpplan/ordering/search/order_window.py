@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.model.errors import InputError
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
-from cpplan.ordering.problem import OrderProblem
 
 
 class OrderWindows:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
-from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import improve_window
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.ordering.search.order_window import OrderWindows

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.errors import VerificationError
+from cpplan.model.levels import Level
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics import registered
 from cpplan.packing.heuristics.layout import Layout, placement_seconds
-from cpplan.packing.pools.objective import Level
 from cpplan.runtime.deadline import Deadline
 
 

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.levels import Level
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.pools.fullest_steps import MOST_BITS, largest_sum, live_profile
-from cpplan.packing.pools.objective import Level
 
 
 def least_access(problem: Problem, level: Level, limits: Sequence[int | None]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.levels import Level
 from cpplan.model.problem import Problem
 from cpplan.packing.bounds import Bound
 from cpplan.packing.pools.access_bounds import least_access
@@ -15,7 +16,7 @@ from cpplan.packing.pools.fullest_steps import (
     least_peak,
     live_profile,
 )
-from cpplan.packing.pools.objective import Level, objective_levels
+from cpplan.packing.pools.objective import objective_levels
 
 ACCESSES, OUTSIDE = "accesses", "live bytes beyond the preferred pools"
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cpplan.model.levels import Level, pool_peaks
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout
-from cpplan.packing.pools.objective import Level, pool_peaks
 from cpplan.packing.search.order_moves import OrderMoves
 from cpplan.runtime.deadline import Deadline
 

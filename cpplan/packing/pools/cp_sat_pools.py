@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.model.levels import Level
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.in_pools import PoolLayout
-from cpplan.packing.pools.objective import Level
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.levels import pool_peaks
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
 from cpplan.packing.heuristics.in_pools import PoolLayout
 from cpplan.packing.pools.fullest_steps import least_peak
-from cpplan.packing.pools.objective import pool_peaks
 from cpplan.packing.shortfall import live_text
 
 

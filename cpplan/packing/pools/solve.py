@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.plan import Status
+from cpplan.model.levels import Level
+from cpplan.model.plan_data import Status
 from cpplan.model.pool import Objective
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing import heuristics, tuning
@@ -28,7 +29,7 @@ from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.levels import LevelIncumbent
 from cpplan.packing.pools.climb import NAME as CLIMB
 from cpplan.packing.pools.climb import PoolClimb
-from cpplan.packing.pools.objective import Level, objective_levels
+from cpplan.packing.pools.objective import objective_levels
 from cpplan.packing.pools.shortfall import explain_pool_shortfall
 from cpplan.packing.pools.within_capacities import WithinCapacities, stacked
 from cpplan.packing.reduction import reduce_problem

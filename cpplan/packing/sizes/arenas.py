@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cpplan.model.levels import ArenaLevel
 from cpplan.model.problem import Ints
 from cpplan.model.tensor import LIMIT
 from cpplan.packing.bounds import Bound
 from cpplan.packing.levels import LevelIncumbent
 from cpplan.packing.reduction import Reduction
 from cpplan.packing.sizes.bounds import TOPMOST, topmost_bound
-from cpplan.packing.sizes.levels import EXCESS, Level
+from cpplan.packing.sizes.levels import EXCESS
 from cpplan.packing.sizes.size_set import SizeSet
 
 Report = Callable[[tuple[int, ...], tuple[int, ...], str], None]
@@ -33,7 +34,7 @@ class Arenas:
         Levels that are minimised.
     """
 
-    def __init__(self, sizes: SizeSet, reduction: Reduction, levels: Sequence[Level]):
+    def __init__(self, sizes: SizeSet, reduction: Reduction, levels: Sequence[ArenaLevel]):
         self.sizes, self.reduction, self.levels = sizes, reduction, levels
         self.bytes = sizes.bytes[:, reduction.rows]
         # Buffers that hold no byte lie where they are fixed, or at zero, and end there.
@@ -72,7 +73,7 @@ class Arenas:
         >>> from cpplan.model.problem import Problem
         >>> from cpplan.packing.reduction import reduce_problem
         >>> sizes = SizeSet(Problem(("a",), lower=[0], upper=[1], size=[0]), np.array([[4], [8]]))
-        >>> one = Level("largest", np.array([1]), np.array([1]), np.array([0]))
+        >>> one = ArenaLevel("largest", np.array([1]), np.array([1]), np.array([0]))
         >>> Arenas(sizes, reduce_problem(sizes.merged), [one]).highest(np.array([8, 10])).tolist()
         [2]
         """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.model.levels import ArenaLevel
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import largest_live, lower_bound
-from cpplan.packing.sizes.levels import Level
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.tuning import active
 
@@ -52,7 +52,7 @@ def arena_bounds(sizes: SizeSet) -> Ints:
     return bounds
 
 
-def topmost_bound(problem: Problem, bytes: Ints, level: Level, limits: Ints | None) -> int:
+def topmost_bound(problem: Problem, bytes: Ints, level: ArenaLevel, limits: Ints | None) -> int:
     """Lower bound on a level for layouts whose arenas keep within limits.
 
     As in ``arena_bounds``, each buffer live at a step needs room for its largest size, except the
@@ -69,9 +69,9 @@ def topmost_bound(problem: Problem, bytes: Ints, level: Level, limits: Ints | No
     --------
     >>> most = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 4])
     >>> bytes, one, zero = np.array([[1, 4], [4, 1]]), np.ones(1, np.int64), np.zeros(1, np.int64)
-    >>> topmost_bound(most, bytes, Level("arena at 1", one, one, zero), None)
+    >>> topmost_bound(most, bytes, ArenaLevel("arena at 1", one, one, zero), None)
     5
-    >>> topmost_bound(most, bytes, Level("arena at 0", zero, one, zero), np.array([9, 5]))
+    >>> topmost_bound(most, bytes, ArenaLevel("arena at 0", zero, one, zero), np.array([9, 5]))
     8
     """
     spans = problem.spans
@@ -89,7 +89,7 @@ def topmost_bound(problem: Problem, bytes: Ints, level: Level, limits: Ints | No
 
 
 def _aligned_bound(
-    problem: Problem, bytes: Ints, level: Level, unit: int, limits: Ints | None
+    problem: Problem, bytes: Ints, level: ArenaLevel, unit: int, limits: Ints | None
 ) -> int:
     spans = problem.spans
     counted = np.flatnonzero((problem.alignment[spans.buffer] % unit == 0) & (spans.end > 0))

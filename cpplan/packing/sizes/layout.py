@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.model.byte_sizes import format_bytes
-from cpplan.model.plan import Status
+from cpplan.model.plan_data import Status
 
 if TYPE_CHECKING:
     import pandas

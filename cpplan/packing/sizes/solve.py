@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 
 from cpplan.model.errors import InputError
-from cpplan.model.plan import Status
+from cpplan.model.plan_data import Status
 from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT

@@ -65,8 +65,8 @@ def _unbounded_sizes(source: Program | Problem, problem: Problem) -> dict[int, i
     """Row -> size of each buffer without a size bound, with bounded variables at their bounds."""
     if isinstance(source, Problem) or source.graph.symbols is None:
         return {}
+    from cpplan.model.shapes.substitution import at_most
     from cpplan.symbolic.layout import buffer_tensors
-    from cpplan.symbolic.substitution import at_most
 
     of = buffer_tensors(source, problem.names)
     return {

@@ -1,6 +1,6 @@
 """Registry of the rematerialization baselines, to which users can add their own.
 
-A baseline takes a :class:`~cpplan.remat.problem.RematProblem`, a limit in bytes and a
+A baseline takes a :class:`~cpplan.model.remat_problem.RematProblem`, a limit in bytes and a
 :class:`~cpplan.runtime.deadline.Deadline`, and returns a schedule of units within the limit, or
 ``None`` if it finds none. All keep the given order of first runs. ``given_order`` and
 ``chen_sqrt_n`` ignore the limit: their schedules may exceed it. ``register`` adds one.
@@ -21,11 +21,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from cpplan.model.registry import Registry
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics import checkpoints
 from cpplan.remat.heuristics.eviction import DTR, FARTHEST_USE, evict
 from cpplan.remat.heuristics.lp_rounding import round_relaxation
 from cpplan.remat.heuristics.staged_optimum import cheapest_staged
-from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline
 
 

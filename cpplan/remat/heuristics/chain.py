@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.deadline import Deadline
 

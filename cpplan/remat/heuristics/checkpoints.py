@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import topological_order
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 

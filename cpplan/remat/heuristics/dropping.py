@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.loops import SCHEDULES
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.schedule_kernel import drop_values, space_for
 from cpplan.remat.tuning import active

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.eviction_kernel import begin_evicting, run_evicting, scratch_for
 from cpplan.remat.loops import EVICTION
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import FlatProblem, flatten
 from cpplan.remat.tuning import active
 from cpplan.runtime.compiled import prepare

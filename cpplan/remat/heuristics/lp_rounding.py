@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import topological_order
 from cpplan.ordering.heuristics.by_depth import finished
 from cpplan.remat.footprint import accessed_bytes
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 

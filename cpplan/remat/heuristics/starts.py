@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.checkpoints import checkpoint
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
@@ -14,7 +15,6 @@ from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictio
 from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
 from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
 from cpplan.remat.live_limits import Halving
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cpplan.model.costs import sum_costs
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.search.local_search import ONCE, search_schedules
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.tuning import active

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import topological_order
-from cpplan.remat.problem import RematProblem
 
 
 class FlatProblem(NamedTuple):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.loops import SCHEDULES
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.outcome import RematOutcome

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.remat.loops import PACKED_SCHEDULES
-from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_schedules

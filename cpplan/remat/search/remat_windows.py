@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from cpplan.model.costs import sum_costs
 from cpplan.model.errors import InputError
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.search.cp_sat_remat import BASE
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.window import remat_window

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.program.anf import Program
 from cpplan.program.copy_names import tensor_copies
 from cpplan.program.liveness import to_problem
 from cpplan.remat.heuristics.checkpoints import given_order
-from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline
 
 

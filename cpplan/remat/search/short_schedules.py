@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.remat.problem import RematProblem
+from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 

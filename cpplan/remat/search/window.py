@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cpplan.model.errors import InputError
-from cpplan.ordering.problem import OrderProblem
-from cpplan.remat.problem import RematProblem
+from cpplan.model.order_problem import OrderProblem
+from cpplan.model.remat_problem import RematProblem
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Relation
+from cpplan.model.plan_data import Relation
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.program.binding import bind

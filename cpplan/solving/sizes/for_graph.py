@@ -16,7 +16,7 @@ import numpy as np
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Progress
+from cpplan.model.plan_data import Progress
 from cpplan.model.printable import quote
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency, choose_residency

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.model.plan import Plan, Status
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Status
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.shortfall import explain_shortfall

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cpplan.model.doors import open_door
-from cpplan.model.plan import Plan, Status
+from cpplan.model.methods import method
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Status
 from cpplan.solving.sizes.sizes_text import format_sizes
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class SizesPlan:
 
     def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
         """Write the plan as JSON, whole or not at all; ``clock=True`` adds the runtime."""
-        open_door("SizesPlan.save")(self, path, clock=clock)
+        method("SizesPlan.save")(self, path, clock=clock)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> SizesPlan:
@@ -136,7 +137,7 @@ class SizesPlan:
         InputError
             If the file cannot be read or holds something else; the message names the file.
         """
-        found: SizesPlan = open_door("SizesPlan.load")(path)
+        found: SizesPlan = method("SizesPlan.load")(path)
         return found
 
 

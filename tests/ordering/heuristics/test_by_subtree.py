@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.cases import examples
 from support.random_orders import every_order
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.heuristics.by_subtree import tree_order
 from cpplan.ordering.heuristics.reversal import reverse_time
-from cpplan.ordering.problem import OrderProblem
 
 
 def forest(rng: random.Random, count: int) -> OrderProblem:

@@ -19,11 +19,12 @@ from support.random_orders import every_order
 from cpplan.io.graph_json import read_graph
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering import heuristics as orders
 from cpplan.ordering.heuristics.by_net_change import completed
 from cpplan.ordering.heuristics.by_width import beam
 from cpplan.ordering.heuristics.reversal import reverse_time
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.runtime.deadline import Deadline
 
 NAMES = orders.names()

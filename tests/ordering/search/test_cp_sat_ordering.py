@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
 
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import improve_window, order_model
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.ordering.solve import search_order

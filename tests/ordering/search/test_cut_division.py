@@ -14,8 +14,9 @@ from support.published import DATASETS
 from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
 
 from cpplan.io.graph_json import read_graph
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.bounds import topological_order
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import order_problem
 from cpplan.ordering.search.cut_division import divide_by_cuts
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline

@@ -10,7 +10,7 @@ from support.cases import seeds
 from support.random_orders import random_order_problem, random_topological
 
 from cpplan.model.errors import InputError
-from cpplan.ordering.problem import OrderProblem
+from cpplan.model.order_problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
 
 

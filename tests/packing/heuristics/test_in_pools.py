@@ -11,13 +11,14 @@ from support.cases import seeds
 from support.instances import perfect_packing
 from support.pool_oracles import check_pooled, random_pooled
 
+from cpplan.model.levels import pool_peaks
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.by_climbing import hill_climb
 from cpplan.packing.heuristics.in_pools import PoolFit, run_in_pools
 from cpplan.packing.pools.climb import PoolClimb
-from cpplan.packing.pools.objective import excess_level, objective_levels, pool_peaks
+from cpplan.packing.pools.objective import excess_level, objective_levels
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 from support.pool_oracles import brute_force_objective, random_pooled
 
+from cpplan.model.levels import Level
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.pools.access_bounds import least_access
-from cpplan.packing.pools.objective import Level, objective_levels
+from cpplan.packing.pools.objective import objective_levels
 
 
 def misplaced(problem: Problem) -> int:

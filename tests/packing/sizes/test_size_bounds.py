@@ -10,11 +10,12 @@ from support.cases import seeds
 from support.sizes_oracle import arenas as arenas_of
 from support.sizes_oracle import pushed_down, random_sizes
 
+from cpplan.model.levels import ArenaLevel
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.sizes.arenas import Arenas
 from cpplan.packing.sizes.bounds import arena_bounds
-from cpplan.packing.sizes.levels import Level, objective_levels
+from cpplan.packing.sizes.levels import objective_levels
 from cpplan.packing.sizes.size_set import SizeSet
 
 
@@ -62,15 +63,15 @@ def test_one_buffer_is_on_top_at_all_sizes():
     problem = Problem(("a", "b"), [0, 0], [1, 1], [0, 0])
     sizes = SizeSet(problem, np.array([[1, 4], [10, 1], [1, 10]]))
     assert arena_bounds(sizes).tolist() == [11, 11, 11]
-    price = Level("price", np.array([0, 1]), np.array([5, 11]), np.array([0, 0]), 1000)
+    price = ArenaLevel("price", np.array([0, 1]), np.array([5, 11]), np.array([0, 0]), 1000)
     start = np.array([0, 10])
     reduction = reduce_problem(sizes.merged)
     prices = Arenas(sizes, reduction, [price])
     assert prices.values(start) == (2800,)
     # a on top costs 11 / 5 and 20 / 11: less.
     assert prices.bound(0, ()).value == 2200
-    only_second = Level("at 1", np.array([1]), np.array([1]), np.array([0]))
-    both = [only_second, Level("at 0", np.array([0]), np.array([1]), np.array([0]))]
+    only_second = ArenaLevel("at 1", np.array([1]), np.array([1]), np.array([0]))
+    both = [only_second, ArenaLevel("at 0", np.array([0]), np.array([1]), np.array([0]))]
     arenas = Arenas(sizes, reduction, both)
     # With a on top the arena at 1 would be 20: b has to be, and needs 14 at size 0.
     assert arenas.values(start) == (11, 14)

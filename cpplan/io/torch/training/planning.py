@@ -17,12 +17,13 @@ from cpplan.io.torch.training.settings import Settings, limit_in
 from cpplan.io.torch.training.shares import SMALL, is_small, line_on_missed, process_peak
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.live_limits import Halving
 from cpplan.remat.portfolio import ScheduleSearch
-from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.problem import remat_problem
 from cpplan.remat.repeated_parts import NAME as ALIKE
 from cpplan.remat.repeated_parts import plan_alike
 from cpplan.remat.search.outcome import RematOutcome

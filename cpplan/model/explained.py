@@ -1,19 +1,83 @@
-"""Explanations of a plan's peak, as data."""
+"""Explanations of a plan as data: its fullest step, the cost of each rule, the moves."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from cpplan.explanation.explanation_text import format_explanation
-from cpplan.explanation.fullest_step import FullestStep
-from cpplan.model.plan import Scope, Status
+from cpplan.model.methods import method
+from cpplan.model.plan_data import Scope, Status
 
 if TYPE_CHECKING:
     import pandas
 
+Role = Literal["read", "written", "workspace", "body", "waits"]
 # Fields of an explanation that are not plain values.
 _NESTED = ("fullest", "relaxations")
+
+
+class LiveTensor(NamedTuple):
+    """A buffer that holds bytes at the fullest step.
+
+    Attributes
+    ----------
+    name
+        Name of the buffer: the tensor whose storage it is.
+    size
+        Bytes that the buffer holds at this step.
+    own
+        Bytes of the buffer that no larger buffer shares.
+    share
+        ``own`` as a share of all bytes filled at this step.
+    lower, upper
+        Lifespan of the buffer, steps.
+    offset
+        Offset of the buffer, bytes; ``None`` if no layout was found.
+    pool
+        Name of the pool.
+    within
+        The larger buffer with which it shares bytes by choice, if any.
+    role
+        Use of the buffer by the op that runs: ``read``, ``written``, ``workspace``, or in a
+        ``body`` of the op; ``waits`` if it is kept for a later op or for the caller. ``None`` if
+        the op is not known.
+    until
+        The last op to access it; ``None`` if the caller needs it at the end, or if not known.
+    """
+
+    name: str
+    size: int
+    own: int
+    share: float
+    lower: int
+    upper: int
+    offset: int | None
+    pool: str
+    within: str | None
+    role: Role | None = None
+    until: str | None = None
+
+
+class FullestStep(NamedTuple):
+    """The tensors live at one step.
+
+    Attributes
+    ----------
+    step
+        The step; ``None`` if no tensor is ever live.
+    op, kind
+        Name and kind of the op that runs then, if known.
+    filled
+        Bytes that are filled; bytes that several buffers share by choice count once.
+    tensors
+        The tensors that fill these bytes, the largest first.
+    """
+
+    step: int | None
+    op: str | None
+    kind: str | None
+    filled: int
+    tensors: tuple[LiveTensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +215,7 @@ class Explanation:
         return None if self.peak is None else self.peak - self.fullest.filled
 
     def __str__(self) -> str:
-        return format_explanation(self)
+        return str(method("Explanation.__str__")(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as values ready for JSON."""
@@ -174,3 +238,48 @@ class Explanation:
         for column in ("at_most_share", "saved_share"):
             frame[column] = frame[column].astype("Float64")
         return frame
+
+
+@dataclass(frozen=True, slots=True)
+class MovedTensor:
+    """Bytes that the moves of one tensor carry, and the number of moves by kind."""
+
+    tensor: str
+    size: int
+    moved: int
+    kinds: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MovesExplanation:
+    """Tensors by the bytes that they move, and the bytes that more room in the fast pool saves.
+
+    Attributes
+    ----------
+    name, status
+        Name and status of the plan.
+    moved_bytes, moved_bytes_bound, bound_by
+        The plan's bytes moved, their bound, and the bound's name.
+    capacity
+        Capacity of the fast pool, bytes.
+    tensors
+        The tensors that move, the one with the most bytes moved first.
+    saved_by_kib
+        Bytes moved that one more KiB of the fast pool saves in the linear relaxation at this order;
+        ``None`` if it was not solved, or no model was given.
+    message
+        Reason why there is no plan.
+    """
+
+    name: str
+    status: str
+    moved_bytes: int | None
+    moved_bytes_bound: int | None
+    bound_by: str | None
+    capacity: int | None
+    tensors: tuple[MovedTensor, ...]
+    saved_by_kib: float | None
+    message: str | None = None
+
+    def __str__(self) -> str:
+        return str(method("MovesExplanation.__str__")(self))
