@@ -162,9 +162,10 @@ def make_remat_plan(
             history=tuple(history),
         )
     if not fits:
-        assert limit is not None
-        status: Status = "infeasible" if found.least > limit else "unknown"
-        return replace(plan, status=status, message=_remat_shortfall(found, limit))
+        rooms = [limit] if limit is not None else [pool.capacity for pool in plan.pools]
+        room = None if None in rooms else sum(filter(None, rooms))
+        status: Status = "infeasible" if room is not None and found.least > room else "unknown"
+        return replace(plan, status=status, message=_remat_shortfall(found, room))
     names = dict.fromkeys((outcome.found_by, str(plan.found_by)))
     plan = replace(plan, found_by=", ".join(names))
     if limit is None:
@@ -197,13 +198,17 @@ def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
     return min(outcome.bound, plan.cost)
 
 
-def _remat_shortfall(found: Rematerialized, limit: int) -> str:
+def _remat_shortfall(found: Rematerialized, limit: int | None) -> str:
+    """Reason why nothing fits into ``limit`` bytes; with ``None``, into pools without limits."""
     least, op, packed = found.least, found.least_op, found.packed
     by = f"op {printable(op)} alone needs {least} B" if op else f"{least} B stay live to the end"
     if found.least_by == REACH:
         by = f"op {printable(str(op))} cannot be reached with less than {least} B"
     elif found.least_by in (CHAIN, CUTS):
         by = f"every schedule has at least {least} B live"
+    if limit is None:
+        assert packed.pooled is not None
+        return f"no plan was found in time: {packed.pooled.packing.message}"
     if least > limit:
         return f"does not fit into {limit} B in any order, with any repetition: {by}"
     text = f"no plan within {limit} B was found in time: "

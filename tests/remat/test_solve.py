@@ -274,8 +274,11 @@ def test_pools_with_capacities_hold_what_runs_again():
     assert all(
         peak <= pool.capacity for peak, pool in zip(plan.pool_peaks.values(), pools, strict=True)
     )
-    none = cpplan.solve(graph, remat=True, pools=(Pool("a", capacity=1), Pool("b", capacity=1)))
-    assert (none.status, none.offset) == ("infeasible", None)
+    small = (Pool("a", capacity=1), Pool("b", capacity=1))
+    for limit in ({}, {"cost_limit": 1.5}, {"cost_limit": 1.5, "order": "given"}):
+        none = cpplan.solve(graph, remat=True, pools=small, **limit)
+        assert (none.status, none.offset) == ("infeasible", None)
+        assert none.message.startswith("does not fit into 2 B")
     cheap = checked(graph, cpplan.solve(graph, remat=True, cost_limit=10 / 9, pools=pools))
     assert cheap.cost is not None
     assert cheap.cost <= 10
