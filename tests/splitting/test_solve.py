@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import cpplan
 from cpplan.model.axes import Axis, Window
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pieces import Pieces
 from cpplan.model.residency import Residency
@@ -194,6 +194,20 @@ def test_a_plan_whose_pieces_cost_is_not_called_optimal() -> None:
     net = Network()
     net.dense(net.image(4, 4, 8), 2)
     assert cpplan.solve(net.graph(), split=True, piece_bytes=1024).status == "optimal"
+
+
+def test_a_weighed_plan_that_meets_the_bound_passes_the_check() -> None:
+    net = Network()
+    x = net.image(6, 4, 4)
+    net.conv(net.attention(x, x, x), 0, taps=2, stride=2, padding=0, depthwise=True)
+    graph = net.graph()
+    # The image of 96 B and a row of 16 B; by its sum with the pieces, the plan is not proved best.
+    plan = cpplan.solve(graph, split=True, piece_bytes=1, time_limit=1, deterministic=True)
+    check(graph, plan)
+    assert plan.pieces
+    assert (plan.status, plan.peak, plan.lower_bound) == ("feasible", 112, 112)
+    with pytest.raises(VerificationError, match="contradicts peak"):
+        cpplan.verify(graph, replace(plan, status="optimal", lower_bound=111))
 
 
 def test_a_limit_that_no_piece_fits_names_the_op_and_its_bytes() -> None:
