@@ -94,9 +94,10 @@ def solve(
         Let ops run in pieces along the axes that the model allows (``Op.axes``). The plan has the
         fewest bytes at a cost of at most ``cost_limit``, or the least extra cost within
         ``memory_limit``; without either, the fewest bytes at no extra cost. Ops keep the order
-        asked for, but run in pieces, and the plan is for the graph of pieces
-        (:attr:`Plan.pieces`). With ``spill``, ops are cut for the fewest bytes in one pool, and
-        then the bands move between two pools; or no op is cut, if fewer bytes move then.
+        asked for, except that ops in pieces take turns with those around them; the plan is for the
+        graph of pieces (:attr:`Plan.pieces`). With ``spill``, ops are cut for the fewest bytes in
+        one pool, and then the bands move between two pools; or no op is cut, if fewer bytes move
+        then.
     cost_limit
         With ``remat`` or ``split``, instead of ``memory_limit``: the fewest bytes at this multiple
         of the cost of running every op once (1.2 is a fifth more).

@@ -130,7 +130,9 @@ class Frontier:
             region = regions[start, stop]
             best, cost = max(whole[start:stop]), (once[stop] - once[start]) * (1 + _ROUNDING)
             for estimate, style in styles(region, max(floor[start, stop], enough)):
-                if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
+                # With one run of each op, nothing is cut: whole ops keep their order.
+                cut = stop - start < estimate.pieces <= tuning.most_pieces
+                if cut and estimate.peak < best:
                     self._options[start].append((stop, estimate, style))
                     for paths in self._paths if estimate.cost <= cost else self._paths[1:]:
                         paths.add(start, stop, estimate.peak)

@@ -210,6 +210,23 @@ def test_a_weighed_plan_that_meets_the_bound_passes_the_check() -> None:
         cpplan.verify(graph, replace(plan, status="optimal", lower_bound=111))
 
 
+def test_whole_ops_of_branches_keep_the_given_order() -> None:
+    net = Network()
+    x = net.conv(net.image(4, 4, 1), 4)
+    first = net.conv(x, 4)
+    first, second = net.conv(first, 2), net.relu(net.conv(x, 1, taps=1))
+    net.concat(first, second)
+    graph = net.graph()
+    # In another order, the branches need fewer bytes: a region without cuts is no way to reorder.
+    for weight in (0, 16, 64):
+        plan = cpplan.solve(
+            graph, split=True, in_place=True, piece_bytes=weight, time_limit=1, deterministic=True
+        )
+        check(graph, plan)
+        if not plan.pieces:
+            assert plan.order == tuple(op.name for op in graph.ops)
+
+
 def test_a_limit_that_no_piece_fits_names_the_op_and_its_bytes() -> None:
     net = Network()
     net.dense(net.conv(net.image(4, 4, 1), 8), 2)
