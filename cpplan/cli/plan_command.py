@@ -76,8 +76,6 @@ def plan(
 
     bound = parse_dims(dims)
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
-    if len(extents) < len(bound or {}) and wanted.exports.keys() & {"onnx", "constants-image"}:
-        raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
     with keeping_objects():
         source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)

@@ -85,28 +85,18 @@ class Outputs:
         InputError
             Names the option.
         """
-        from cpplan.model.problem import Problem
+        from cpplan.io.refused_exports import check_exports
+
+        check_exports(self.exports, request, source)
+        if "csv" not in self.exports:
+            return
+        from cpplan.io.minimalloc_csv import check_ids
         from cpplan.model.residency import choose_residency
+        from cpplan.packing.problem import as_problem
 
         where = choose_residency(
             request.inputs, request.outputs, request.constants, request.pools or ()
         )
-        if "program" in self.exports and isinstance(source, Problem):
-            raise InputError("--program needs a graph, and this is a bare packing problem")
-        if "constants-image" in self.exports and where.constants == "outside":
-            raise InputError("--constants-image needs constants in a pool (--constants keep)")
-        if "c-header" in self.exports and getattr(source, "symbols", None) is not None:
-            raise InputError("--c-header needs extents of dimensions, not bounds")
-        if "csv" not in self.exports:
-            return
-        pools = source.pools if isinstance(source, Problem) else request.pools or ()
-        if len(pools) > 1:
-            raise InputError("--csv holds one pool only")
-        if request.in_place or request.placement:
-            raise InputError("--csv cannot say which buffers share bytes (--in-place, --placement)")
-        from cpplan.io.minimalloc_csv import check_ids
-        from cpplan.packing.problem import as_problem
-
         check_ids(as_problem(source, where).names, self.exports["csv"])
 
     def write(

@@ -5,6 +5,14 @@ from __future__ import annotations
 import math
 
 from cpplan.model.errors import InputError
+from cpplan.model.refusals import Refusal
+
+# Called with a request.
+ONE_WORKER = Refusal(
+    ("deterministic", "workers"),
+    "deterministic=True needs workers=1: several finish in no fixed order",
+    lambda request: request.deterministic and request.workers not in (None, 1),
+)
 
 
 def check_search_options(
@@ -33,7 +41,7 @@ def check_search_options(
     if not _is_integer(seed) or not 0 <= seed < 2**31:  # type: ignore[operator]
         raise InputError(f"seed must be an integer from 0 to 2**31 - 1, not {seed!r}")
     if deterministic and workers not in (None, 1):
-        raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
+        raise InputError(ONE_WORKER.message)
 
 
 def _is_integer(value: object) -> bool:

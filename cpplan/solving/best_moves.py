@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cpplan.model.errors import InputError
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan
 from cpplan.model.plan_data import Progress, RelationKind
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 
 def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     """A verified plan in which tensors move between two pools."""
-    if not isinstance(source, Program):
-        raise InputError("spill=True needs a graph: a bare problem has no ops that access tensors")
+    assert isinstance(source, Program)
     history: list[Progress] = []
     common = {"share": request.in_place, "report": _reporter(request, budget, history)}
     split: Split | None = None

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.aliasing.packed import Packed
-from cpplan.model.errors import InputError
 from cpplan.model.problem import Problem
 from cpplan.ordering.bounds import FORCED
 from cpplan.packing.problem import as_problem
@@ -36,8 +35,7 @@ ORDERS_ALONE = (
 
 def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOutcome]:
     """The best order and its offsets; the given order if that packs better."""
-    if not isinstance(source, Program):
-        raise InputError("order='search' needs a graph: a bare problem has no ops to order")
+    assert isinstance(source, Program)
     tuning = run.tuning
     free = not (run.request.first or run.request.last)
     if free and is_late_to_order(run, source):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cpplan.model.errors import InputError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
@@ -70,12 +69,7 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
     """The search for pieces, with the program without pieces already packed."""
     from cpplan.splitting.solve import SplitSearch
 
-    if not isinstance(source, Program):
-        raise InputError("split=True needs a graph: a bare problem has no ops to split")
-    if len(source.order) > len(source.graph.ops):
-        raise InputError("split=True needs a program that runs every op once")
-    if source.graph.symbols is not None:
-        raise InputError("split=True needs fixed sizes: bind the graph's variables first")
+    assert isinstance(source, Program)
     free = replace(run, target=None, limit=None)
     first = run.deadline.share(run.budget.tuned(SplittingTuning).unsplit_share)
     if run.request.order == "search":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cpplan.model.errors import InputError
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
 from cpplan.solving.best_order import search_within
@@ -20,8 +19,7 @@ def rematerialize(run: Run, source: Program | Problem) -> Rematerialized:
     from cpplan.aliasing.alias_candidates import find_candidates
     from cpplan.remat.solve import RematSearch
 
-    if not isinstance(source, Program):
-        raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
+    assert isinstance(source, Program)
     joint, cost_limit = run.request.order == "search", run.request.cost_limit
     candidates = find_candidates(source.graph, run.residency, run.sharing)
     # Without alias candidates, bounds on live bytes hold.

@@ -1,129 +1,293 @@
-"""Checks of options that need or exclude one another."""
+"""Options that need or exclude one another, or a kind of model: one table.
+
+Requests are checked against it, before any planning; the documentation lists it, and the tests of
+pairs draw from it what they plan, and what must be refused.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.model.refusals import Refusal
+from cpplan.runtime.search_options import ONE_WORKER
 
 if TYPE_CHECKING:
+    from cpplan.program.anf import Program
     from cpplan.solving.request import Request
 
-
-def check_combined(request: Request) -> None:
-    """Raise if options of a request contradict each other.
-
-    Raises
-    ------
-    InputError
-        If options contradict each other; the message names them.
-
-    Examples
-    --------
-    >>> from cpplan.solving.request import Request
-    >>> Request(cost_limit=1.1)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: cost_limit limits what runs again: it needs remat=True or \
-split=True
-    """
-    _check_remat(request)
-    _check_spill(request)
-    if (request.first or request.last) and request.order != "search":
-        raise InputError("first and last constrain a searched order: they need order='search'")
-    if request.objective == "time" and not request.spill:
-        raise InputError("objective='time' is for tensors that move: it needs spill=True")
-    if request.objective not in ("preference", "time"):
-        _check_objective(request)
+_LIMITS = "needs either a memory_limit or a cost_limit, and no capacity"
+_ONE_PASS = "needs a program that runs every op once"
+_MOVING = ("preference", "time")
 
 
-def check_limits(request: Request, pools: int) -> None:
-    """Raise if several pools are given together with another limit."""
-    if pools > 1 and not (request.capacity is None and request.memory_limit is None):
-        raise InputError(
-            "with several pools, each has its own capacity: give neither capacity nor memory_limit"
-        )
+def _pools(request: Request) -> tuple[Pool, ...]:
+    return request.pools or ()
 
 
-def _check_remat(request: Request) -> None:
-    """Raise if recomputation or pieces lack a limit, or are combined with an excluded option."""
-    cost_limit = request.cost_limit
-    if request.piece_bytes and not (request.split and not request.spill):
-        raise InputError(
-            "piece_bytes weighs the pieces of one pool: it needs split=True, and no spill"
-        )
-    if not (request.remat or request.split):
-        if cost_limit is not None:
-            raise InputError("cost_limit limits what runs again: it needs remat=True or split=True")
-        return
-    if request.spill and request.remat and request.split:
-        raise InputError("spill=True goes with remat=True or with split=True, not with both")
-    if request.spill and request.remat:
-        return
-    asked = "remat=True" if request.remat else "split=True"
-    within = request.memory_limit is not None
-    if request.capacity is not None or (within and cost_limit is not None):
-        raise InputError(f"{asked} needs either a memory_limit or a cost_limit, and no capacity")
-    full = bool(request.pools) and all(pool.capacity is not None for pool in request.pools or ())
-    if request.remat and not (within or cost_limit is not None or full):
-        raise InputError(
-            "remat=True needs either a memory_limit or a cost_limit, or a capacity of every pool"
-        )
-    if cost_limit is not None and not (
-        isinstance(cost_limit, (int, float))
-        and not isinstance(cost_limit, bool)
-        and 1 <= cost_limit < math.inf
-    ):
-        raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
-    if request.first or request.last:
-        raise InputError(f"{asked} cannot be combined with first and last")
-    if request.split and len(request.pools or ()) > 1 and not request.spill:
-        raise InputError("split=True plans one pool: give no others")
+def _reruns(request: Request) -> bool:
+    """True if the cost of a plan may be larger than that of every op once, in one memory."""
+    return (request.remat or request.split) and not (request.spill and request.remat)
 
 
-def _check_spill(request: Request) -> None:
-    """Raise if tensors may move but the pools do not allow it, or it is combined wrongly."""
-    if not request.spill:
-        return
-    pools = request.pools or ()
-    if len(pools) != 2 or any(pool.kind != "workspace" for pool in pools):
-        raise InputError(
-            "spill=True needs two workspace pools: a fast one with a capacity, and a slow one"
-        )
-    if pools[0].capacity is None:
-        raise InputError(f"spill=True needs a capacity of the fast pool {pools[0].name!r}")
-    alone: dict[str, object] = {"first": request.first, "last": request.last}
-    alone |= {"algorithm": request.algorithm, "placement": request.placement}
-    other = next((name for name, value in alone.items() if value), None)
-    if other is not None:
-        raise InputError(f"spill=True cannot be combined with {other}")
-    if request.objective not in ("preference", "time"):
-        raise InputError(
-            f"spill=True minimises the bytes moved, or the time with objective='time': "
-            f"objective={request.objective!r} is for pools between which nothing moves"
-        )
-    if request.remat and request.objective != "time":
-        raise InputError(
-            "spill=True with remat=True weighs moves against work: it needs objective='time'"
-        )
-    if request.remat and (request.order == "search" or request.cost_limit is not None):
-        other = "order='search'" if request.order == "search" else "a cost_limit"
-        raise InputError(f"spill=True with remat=True cannot be combined with {other}")
-    slow = pools[1]
-    if request.objective == "time" and None in (slow.read_bandwidth, slow.write_bandwidth):
-        raise InputError(
-            f"objective='time' needs a read_bandwidth and a write_bandwidth of pool {slow.name!r}"
-        )
+def _is_limited(request: Request) -> bool:
+    return request.capacity is not None or request.memory_limit is not None
 
 
-def _check_objective(request: Request) -> None:
-    """Raise if the objective is not known, or is no peak to which a limit applies."""
+def _has_full_pools(request: Request) -> bool:
+    pools = _pools(request)
+    return bool(pools) and all(pool.capacity is not None for pool in pools)
+
+
+def _is_peak(objective: str) -> bool:
     from cpplan.packing.pools.objective import is_peak
 
-    limited = not (request.capacity is None and request.memory_limit is None)
-    if not is_peak(None, request.objective) and limited:
-        raise InputError(
-            f"objective={request.objective!r} is more than a peak: limit pools by their capacity, "
-            "not by capacity or memory_limit"
+    return is_peak(None, objective)
+
+
+# Called with a request.
+OPTION_RULES = (
+    ONE_WORKER,
+    Refusal(
+        ("piece_bytes", "split"),
+        "piece_bytes weighs the pieces of one pool: it needs split=True, and no spill",
+        lambda r: bool(r.piece_bytes) and not r.split,
+    ),
+    Refusal(
+        ("piece_bytes", "spill"),
+        "piece_bytes weighs the pieces of one pool: it needs split=True, and no spill",
+        lambda r: bool(r.piece_bytes) and r.spill,
+    ),
+    Refusal(
+        ("cost_limit", "remat", "split"),
+        "cost_limit limits what runs again: it needs remat=True or split=True",
+        lambda r: r.cost_limit is not None and not (r.remat or r.split),
+    ),
+    Refusal(
+        ("spill", "remat", "split"),
+        "spill=True goes with remat=True or with split=True, not with both",
+        lambda r: r.spill and r.remat and r.split,
+    ),
+    *(
+        Refusal(
+            (option, "capacity"),
+            f"{option}=True {_LIMITS}",
+            lambda r, option=option: getattr(r, option) and _reruns(r) and r.capacity is not None,
         )
+        for option in ("remat", "split")
+    ),
+    Refusal(
+        ("memory_limit", "cost_limit"),
+        "remat=True and split=True take either a memory_limit or a cost_limit, not both",
+        lambda r: _reruns(r) and r.memory_limit is not None and r.cost_limit is not None,
+    ),
+    Refusal(
+        ("remat", "memory_limit", "cost_limit"),
+        "remat=True needs either a memory_limit or a cost_limit, or a capacity of every pool",
+        lambda r: (
+            r.remat
+            and not r.spill
+            and r.memory_limit is None
+            and r.cost_limit is None
+            and not _has_full_pools(r)
+        ),
+    ),
+    *(
+        Refusal(
+            (option, end),
+            f"{option}=True cannot be combined with first and last",
+            lambda r, option=option, end=end: (
+                getattr(r, option) and _reruns(r) and bool(getattr(r, end))
+            ),
+        )
+        for option in ("remat", "split")
+        for end in ("first", "last")
+    ),
+    Refusal(
+        ("split", "pools"),
+        "split=True plans one pool: give no others in pools, except with spill=True",
+        lambda r: r.split and not r.spill and len(_pools(r)) > 1,
+    ),
+    Refusal(
+        ("spill", "pools"),
+        "spill=True needs two workspace pools: a fast one with a capacity, and a slow one",
+        lambda r: (
+            r.spill and (len(_pools(r)) != 2 or any(pool.kind != "workspace" for pool in _pools(r)))
+        ),
+    ),
+    Refusal(
+        ("spill", "capacity of the fast pool"),
+        "spill=True needs a capacity of the fast pool {!r}",
+        lambda r: r.spill and _pools(r)[0].capacity is None,
+        lambda r: _pools(r)[0].name,
+    ),
+    *(
+        Refusal(
+            ("spill", other),
+            f"spill=True cannot be combined with {other}",
+            lambda r, other=other: r.spill and bool(getattr(r, other)),
+        )
+        for other in ("first", "last", "algorithm", "placement")
+    ),
+    Refusal(
+        ("spill", "objective"),
+        "spill=True minimises the bytes moved, or the time with objective='time': objective={!r} "
+        "is for pools between which nothing moves",
+        lambda r: r.spill and r.objective not in _MOVING,
+        lambda r: r.objective,
+    ),
+    Refusal(
+        ("objective='time'", "spill"),
+        "objective='time' is for tensors that move: it needs spill=True",
+        lambda r: r.objective == "time" and not r.spill,
+    ),
+    Refusal(
+        ("spill", "remat", "objective"),
+        "spill=True with remat=True weighs moves against work: it needs objective='time'",
+        lambda r: r.spill and r.remat and r.objective != "time",
+    ),
+    Refusal(
+        ("spill", "remat", "order='search'"),
+        "spill=True with remat=True cannot be combined with order='search'",
+        lambda r: r.spill and r.remat and r.order == "search",
+    ),
+    Refusal(
+        ("spill", "remat", "cost_limit"),
+        "spill=True with remat=True cannot be combined with a cost_limit",
+        lambda r: r.spill and r.remat and r.cost_limit is not None,
+    ),
+    Refusal(
+        ("objective='time'", "bandwidth"),
+        "objective='time' needs a read_bandwidth and a write_bandwidth of pool {!r}",
+        lambda r: (
+            r.spill
+            and r.objective == "time"
+            and None in (_pools(r)[1].read_bandwidth, _pools(r)[1].write_bandwidth)
+        ),
+        lambda r: _pools(r)[1].name,
+    ),
+    Refusal(
+        ("first", "order='search'"),
+        "first and last constrain a searched order: they need order='search'",
+        lambda r: bool(r.first or r.last) and r.order != "search",
+    ),
+    *(
+        Refusal(
+            ("pools", limit),
+            "with several pools, each has its own capacity: give neither capacity nor memory_limit",
+            lambda r, limit=limit: len(_pools(r)) > 1 and getattr(r, limit) is not None,
+        )
+        for limit in ("capacity", "memory_limit")
+    ),
+    *(
+        Refusal(
+            ("objective", limit),
+            "objective={!r} is more than a peak: limit pools by their capacity, not by capacity or "
+            "memory_limit",
+            lambda r, limit=limit: (
+                r.objective not in _MOVING
+                and not _is_peak(r.objective)
+                and getattr(r, limit) is not None
+            ),
+            lambda r: r.objective,
+        )
+        for limit in ("capacity", "memory_limit")
+    ),
+)
+
+
+def _is_bare(source: Program | Problem) -> bool:
+    return isinstance(source, Problem)
+
+
+def _is_symbolic(source: Program | Problem) -> bool:
+    return not isinstance(source, Problem) and source.graph.symbols is not None
+
+
+def _repeats(source: Program | Problem) -> bool:
+    return not isinstance(source, Problem) and len(source.order) > len(source.graph.ops)
+
+
+def _with_bodies(source: Program | Problem) -> str | None:
+    """Name of the first op with bodies, if there is one."""
+    ops = () if isinstance(source, Problem) else source.graph.ops
+    return next((op.name for op in ops if op.bodies), None)
+
+
+# Called with a request and a program or problem.
+SOURCE_RULES = (
+    Refusal(
+        ("pools", "a bare problem"),
+        "a bare problem names its pools itself: give pools for graphs only",
+        lambda r, source: r.pools is not None and _is_bare(source),
+    ),
+    *(
+        Refusal(
+            ("pools", limit, "a bare problem"),
+            "a bare problem with several pools has their own capacity: give neither capacity nor "
+            "memory_limit",
+            lambda r, source, limit=limit: (
+                _is_bare(source) and len(source.pools) > 1 and getattr(r, limit) is not None
+            ),
+        )
+        for limit in ("capacity", "memory_limit")
+    ),
+    *(
+        Refusal(
+            (option, "a bare problem"),
+            "in_place and placement need a graph: a bare problem has no ops",
+            lambda r, source, option=option: bool(getattr(r, option)) and _is_bare(source),
+        )
+        for option in ("in_place", "placement")
+    ),
+    Refusal(
+        ("order='search'", "a bare problem"),
+        "order='search' needs a graph: a bare problem has no ops to order",
+        lambda r, source: r.order == "search" and not r.remat and _is_bare(source),
+    ),
+    Refusal(
+        ("remat", "a bare problem"),
+        "remat=True needs a graph: a bare problem has no ops to run again",
+        lambda r, source: r.remat and _is_bare(source),
+    ),
+    Refusal(
+        ("split", "a bare problem"),
+        "split=True needs a graph: a bare problem has no ops to split",
+        lambda r, source: r.split and _is_bare(source),
+    ),
+    Refusal(
+        ("spill", "a bare problem"),
+        "spill=True needs a graph: a bare problem has no ops that access tensors",
+        lambda r, source: r.spill and _is_bare(source),
+    ),
+    Refusal(
+        ("split", "symbolic dimensions"),
+        "split=True needs fixed sizes: give extents of all symbolic dimensions",
+        lambda r, source: r.split and _is_symbolic(source),
+    ),
+    Refusal(
+        ("spill", "symbolic dimensions"),
+        "spill=True needs fixed sizes: give extents of all symbolic dimensions",
+        lambda r, source: r.spill and _is_symbolic(source),
+    ),
+    *(
+        Refusal(
+            (f"{option}=True", "a program that runs ops again"),
+            f"{option}=True {_ONE_PASS}, not a program that runs ops again",
+            lambda r, source, option=option: getattr(r, option) and _repeats(source),
+        )
+        for option in ("remat", "split", "spill")
+    ),
+    Refusal(
+        ("order='search'", "a program that runs ops again"),
+        f"order='search' {_ONE_PASS}, not a program that runs ops again",
+        lambda r, source: r.order == "search" and _repeats(source),
+    ),
+    Refusal(
+        ("spill", "bodies"),
+        "spill=True cannot plan op {!r}, which has bodies",
+        lambda r, source: r.spill and _with_bodies(source) is not None,
+        lambda r, source: _with_bodies(source),
+    ),
+)

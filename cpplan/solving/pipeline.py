@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
 from cpplan.model.plan import Plan
@@ -213,11 +213,9 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
 
 def _solve(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     """Plan the memory of a program or a problem within a budget."""
-    if isinstance(source, Program) and source.graph.symbols is not None and not request.split:
-        if request.spill:
-            raise InputError("spill=True needs fixed sizes: give extents of all dimensions")
-        return _solve_symbolic(source, request, budget.deadline)
     request.check_source(source)
+    if isinstance(source, Program) and source.graph.symbols is not None:
+        return _solve_symbolic(source, request, budget.deadline)
     if request.spill:
         from cpplan.solving.best_moves import plan_moves
 

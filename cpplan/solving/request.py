@@ -7,6 +7,7 @@ for a value that is not understood.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from cpplan.model.errors import InputError, located
 from cpplan.model.names import check_key, tuple_of
 from cpplan.model.pool import Objective
+from cpplan.model.refusals import refuse
 from cpplan.runtime.budget import Budget, Tuning, make_budget, tuning_in_use
 from cpplan.runtime.search_options import check_search_options
-from cpplan.solving.combined_options import check_combined, check_limits
+from cpplan.solving.combined_options import OPTION_RULES, SOURCE_RULES
 from cpplan.solving.option import Option, option_field
 from cpplan.solving.tuning import make_tuning
 
@@ -218,13 +220,12 @@ search
         check_search_options(
             self.time_limit, self.workers, self.seed, deterministic=self.deterministic
         )
-        check_combined(self)
+        refuse(OPTION_RULES, self)
+        _check_cost_limit(self.cost_limit)
         if self.algorithm is not None:
             from cpplan.packing import heuristics
 
             heuristics.get(self.algorithm)
-        if self.pools is not None:
-            check_limits(self, len(self.pools))
         self._tuning()
 
     @property
@@ -254,22 +255,14 @@ search
         return replace(self, split=False, piece_bytes=0, cost_limit=limit)
 
     def check_source(self, source: Program | Problem) -> None:
-        """Raise if an option needs a graph but the source is a problem, or pools get two limits.
+        """Raise if an option does not go with the kind of source.
 
         Raises
         ------
         InputError
-            If an option does not apply; the message names it.
+            Names the option and the kind.
         """
-        from cpplan.model.problem import Problem
-
-        if not isinstance(source, Problem):
-            return
-        if self.pools is not None:
-            raise InputError("a bare problem names its pools itself: give pools for graphs only")
-        check_limits(self, len(source.pools))
-        if self.sharing:
-            raise InputError("in_place and placement need a graph: a bare problem has no ops")
+        refuse(SOURCE_RULES, self, source)
 
     def _tuning(self) -> Tuning:
         return make_tuning(self.tuning, tuning_in_use())
@@ -313,3 +306,9 @@ def _check_value(name: str, value: Any, option: Option) -> None:
         raise InputError(f"{name}={value!r} is not understood: expected one of {known}")
     if option.kind in ("switch", "flag") and not isinstance(value, bool):
         raise InputError(f"{name} must be true or false, not {value!r}")
+
+
+def _check_cost_limit(limit: Any) -> None:
+    number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
+    if limit is not None and not (number and 1 <= limit < math.inf):
+        raise InputError(f"cost_limit must be at least 1, not {limit!r}")

@@ -251,7 +251,7 @@ def test_a_peak_that_cannot_be_split_stays_as_it_is() -> None:
     [
         ({"cost_limit": 0.9}, "cost_limit must be at least 1"),
         ({"capacity": 100}, "split=True needs either a memory_limit or a cost_limit"),
-        ({"memory_limit": 100, "cost_limit": 2}, "split=True needs either"),
+        ({"memory_limit": 100, "cost_limit": 2}, "split=True take either"),
         ({"pools": [cpplan.Pool("a"), cpplan.Pool("b")]}, "split=True plans one pool"),
         ({"piece_bytes": -1}, "piece_bytes: a byte count cannot be negative: -1"),
         ({"piece_bytes": "60%"}, "piece_bytes: '60%' is not a byte count"),
