@@ -39,6 +39,12 @@ class InfeasibleError(CpplanError):
     exit_code = 3
 
 
+class NotFoundError(CpplanError):
+    """Error if no plan that fits was found in time, though one may exist; says what was found."""
+
+    exit_code = 3
+
+
 class VerificationError(CpplanError, AssertionError):
     """Error for a plan that breaks a rule; names the tensors and the step."""
 

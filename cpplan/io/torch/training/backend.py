@@ -41,8 +41,8 @@ def cpplan(
         If an option is not understood.
     UnsupportedError
         If the graph cannot be planned, and ``fallback`` is ``"error"``.
-    InfeasibleError
-        If no schedule within the limits is found.
+    InfeasibleError, NotFoundError
+        If no schedule within the limits exists, or none is found in time.
     """
     from torch._dynamo.backends.common import aot_autograd
 

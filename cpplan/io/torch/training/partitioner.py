@@ -62,8 +62,8 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         ------
         UnsupportedError
             If the graph cannot be planned, and ``fallback`` is ``"error"``; names the nodes.
-        InfeasibleError
-            If no schedule within the limits is found.
+        InfeasibleError, NotFoundError
+            If no schedule within the limits exists, or none is found in time.
         """
         by_inductor = compiler == INDUCTOR
         counts = by_inductor if self.settings.workspaces is None else self.settings.workspaces

@@ -16,18 +16,21 @@ from cpplan.io.torch.training.plan_cache import find_plan, keep_plan, plan_key
 from cpplan.io.torch.training.settings import Settings, limit_in
 from cpplan.io.torch.training.shares import SMALL, is_small, line_on_missed, process_peak
 from cpplan.model.byte_sizes import format_bytes
-from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.errors import InfeasibleError, InputError, NotFoundError
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
+from cpplan.ordering import loops as order_loops
 from cpplan.program.anf import to_anf
 from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.live_limits import Halving
+from cpplan.remat.loops import EVICTION, SCHEDULES
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.repeated_parts import NAME as ALIKE
 from cpplan.remat.repeated_parts import plan_alike
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.budget import Budget
+from cpplan.runtime.compiled import compile_groups, is_ready
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.user_cache import user_cache
 
@@ -36,6 +39,8 @@ _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
 _HALVINGS = 8
 # The next limit is this part of the least peak found.
 _LOWER = 0.98
+# Loops of the searches, those used first in front.
+_LOOPS = (*order_loops.LOOPS, SCHEDULES, EVICTION)
 _log = logging.getLogger("cpplan.torch")
 
 
@@ -98,10 +103,11 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
 
     Raises
     ------
-    InfeasibleError
-        If no schedule within the limits is found, and ``on_infeasible`` is ``"error"``. Names the
-        missing bytes, the op, and options that would help. A share may be missed by few bytes
-        beside the process's peak; a line of logging then says so.
+    InfeasibleError, NotFoundError
+        If it is proved that no schedule is within the limits, or none was found in time, and
+        ``on_infeasible`` is ``"error"``. Names the missing bytes, the op, and options that would
+        help. A share may be missed by few bytes beside the process's peak; a line of logging then
+        says so.
     """
     start = time.monotonic()
     outside = joint.resident if settings.resident == "count" else 0
@@ -116,7 +122,7 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     folder = _folder(settings)
     kept = find_plan(key, folder)
     found = _from_kept(problem, kept) if kept is not None else None
-    if found is None:
+    if found is None or _ended_early(found, limit, settings):
         found = _search(problem, joint, limit, settings)
         order = [int(unit) for unit in found["schedule"]]
         try:
@@ -163,10 +169,12 @@ def _given(problem: RematProblem, joint: JointGraph) -> list[int]:
 def _search(
     problem: RematProblem, joint: JointGraph, limit: int | None, settings: Settings
 ) -> dict[str, Any]:
-    deadline = Deadline(settings.time_limit, deterministic=settings.deterministic)
-    budget = Budget(deadline, settings.workers, settings.seed)
     known = KnownSchedules(problem, _given(problem, joint))
     search = ScheduleSearch(known)
+    if known.once.peak > (known.least.bytes if limit is None else limit):
+        _compile_loops()
+    deadline = Deadline(settings.time_limit, deterministic=settings.deterministic)
+    budget = Budget(deadline, settings.workers, settings.seed)
     most = None if settings.cost_limit is None else settings.cost_limit * known.base
     if limit is not None:
         found = known.best(limit)
@@ -190,6 +198,16 @@ def _search(
         "found_by": found.found_by,
         "bound_by": found.bound_by,
     }
+
+
+def _compile_loops() -> None:
+    """Compile the loops of the searches, once for each installation, before the time of a search.
+
+    Within it, a search would wait for them, find less, or nothing.
+    """
+    missing = [group for group in _LOOPS if not is_ready(group)]
+    if missing:
+        compile_groups(missing, lambda name: _log.info("compiling the loops for %s", name))
 
 
 def _treat_parts_alike(search: ScheduleSearch, limit: int, budget: Budget) -> None:
@@ -256,6 +274,15 @@ def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | 
     return {**kept, "peak": peak, "cost": cost, "least_op": kept.get("least_op")}
 
 
+def _ended_early(found: dict[str, Any], limit: int | None, settings: Settings) -> bool:
+    """True if a kept search found no plan within the limit, and did not prove that there is none.
+
+    An error that it caused may not occur when the search runs again.
+    """
+    missed = limit is not None and found["least"] <= limit < found["peak"]
+    return missed and settings.on_infeasible == "error"
+
+
 def _check(
     joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
 ) -> None:
@@ -264,15 +291,24 @@ def _check(
     if limit is not None and found.peak > limit:
         process, share = process_peak(), settings.memory_limit
         if not (isinstance(share, str) and is_small(found.peak - limit, process)):
-            raise InfeasibleError(_shortfall(joint, problem, found, settings, outside))
+            proved = found.least > limit
+            text = _shortfall(joint, problem, found, settings, outside)
+            raise InfeasibleError(text) if proved else NotFoundError(text)
         name = joint.graph.name
         _log.warning("%s", line_on_missed(name, share, limit, found.peak, process))
-    if most is not None and found.cost > most * found.base * (1 + 1e-9):
-        raise InfeasibleError(
+    if most is not None and _exceeds(found.cost, most, found):
+        text = (
             f"{joint.graph.name}: the least work found within {format_bytes(limit)} is "
             f"{1 + found.extra_work:.3f} times that of running every op once, above cost_limit "
             f"{most}: raise one of the limits"
         )
+        proved = _exceeds(found.bound, most, found)
+        raise InfeasibleError(text) if proved else NotFoundError(text)
+
+
+def _exceeds(cost: float, most: float, found: Schedule) -> bool:
+    """True if a cost exceeds a limit on the work, as a multiple of running every op once."""
+    return cost > most * found.base * (1 + 1e-9)
 
 
 def _shortfall(

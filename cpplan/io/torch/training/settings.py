@@ -38,7 +38,8 @@ class Settings:
         the least peak is searched for. Without any limit it is 1: no op runs again, and only the
         order is chosen.
     time_limit
-        Seconds of search for each graph.
+        Seconds of search for each graph. Compiling its loops, once for each installation, comes
+        before.
     deterministic
         True to count these seconds by the work done, so that the plan does not depend on the load
         of the machine.

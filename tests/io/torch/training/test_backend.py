@@ -35,7 +35,7 @@ from cpplan.solving.shares import parse_share  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _fresh(tmp_path, monkeypatch):
-    monkeypatch.setenv("CPPLAN_CACHE", str(tmp_path / "plans"))
+    monkeypatch.setattr(planning, "user_cache", lambda: tmp_path / "plans")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch._dynamo.reset()
