@@ -219,8 +219,7 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
         symbols = Symbols(values["dims"])
     tensors, ops = values["tensors"], values["ops"]
     # In bulk first; one by one only what needs a closer look, and to say which is wrong.
-    plain = plain_tensors(tensors)
-    made = _fold_broadcasts(_tensors(tensors)) if plain is None else tuple(plain)
+    made = _fold_broadcasts(plain_tensors(tensors) or _tensors(tensors))
     return Graph(values["name"], made, tuple(plain_ops(ops) or _ops(ops, symbols)), symbols)
 
 

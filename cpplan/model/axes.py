@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_name, tuple_of
+from cpplan.model.tensor import LIMIT
 
 __all__ = ["Axis", "Window"]
 
@@ -134,8 +135,11 @@ def _check_integer(
         not isinstance(value, int)
         or isinstance(value, bool)
         or (least is not None and value < least)
+        or abs(value) >= LIMIT
     ):
         expected = "an integer" if least is None else f"an integer >= {least}"
+        if isinstance(value, int) and abs(value) >= LIMIT:
+            expected += " and below 2**62"
         thing, name = here
         raise InputError(f"{thing} {name!r}: {field} must be {expected}, not {value!r}")
 

@@ -6,20 +6,28 @@ it and name the fault.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from cpplan.model.axes import Axis, Window
+from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Op, Placement
 from cpplan.model.tensor import KINDS, LIMIT, Tensor
 
 _T = TypeVar("_T")
-_TENSOR_KEYS = frozenset({"name", "size", "kind", "alignment", "view_of"})
+_TENSOR_KEYS = frozenset({"name", "size", "shape", "dtype", "kind", "alignment", "view_of"})
 _OP_KEYS = frozenset(
-    {"name", "kind", "inputs", "outputs", "workspaces", "cost", "in_place", "placements"}
+    {
+        *("name", "kind", "inputs", "outputs", "workspaces", "cost", "recomputable"),
+        *("in_place", "placements", "axes"),
+    }
 )
+_AXIS_KEYS = frozenset({"name", "extent", "windows", "accumulates"})
+_WINDOW_KEYS = frozenset({"tensor", "axis", "stride", "offset", "size"})
 # In place of a value that a row has not.
 _NONE = object()
 # Number of an op's names above which they are looked up in sets: an op may read thousands.
@@ -29,8 +37,8 @@ _FEW = 8
 def plain_tensors(rows: Sequence[Any]) -> list[Tensor] | None:
     """Tensors with these fields, as in JSON; ``None`` if one is wrong or not plain.
 
-    A plain tensor has a size, but no shape, dtype or pools. ``view_of`` is a base alone, or a list
-    of a base and its offset.
+    A plain tensor has a size, a shape with a dtype of whole bytes, or both, but no pools.
+    ``view_of`` is a base alone, or a list of a base and its offset.
 
     Examples
     --------
@@ -45,6 +53,10 @@ view_of=('x', 4), pools=None)
     names, sizes = column_of(rows, "name", keys), column_of(rows, "size", keys)
     kinds = column_of(rows, "kind", keys, "intermediate")
     alignments = column_of(rows, "alignment", keys, 1)
+    shapes: dict[str, Sequence[Any]] | None = {}
+    if keys & {"shape", "dtype"}:
+        shapes = _shapes(column_of(rows, "shape", keys), column_of(rows, "dtype", keys), sizes)
+        sizes = sizes if shapes is None else list(shapes.pop("size"))
     fine = (
         _are_names(names)
         and _are_counts(sizes)
@@ -53,16 +65,17 @@ view_of=('x', 4), pools=None)
         and set(kinds) <= {*KINDS}
     )
     views = _views(rows) if fine and "view_of" in keys else {}
-    if not fine or views is None:
+    if not fine or views is None or shapes is None:
         return None
     columns = {"name": names, "size": sizes, "kind": kinds, "alignment": alignments}
-    return _made(Tensor, len(rows), {**columns, **views})
+    return _made(Tensor, len(rows), {**columns, **shapes, **views})
 
 
 def plain_ops(rows: Sequence[Any]) -> list[Op] | None:
     """Ops with these fields, as in JSON; ``None`` if one is wrong or not plain.
 
-    A plain op has only names, an integer cost and relations. Lists may be tuples.
+    A plain op has only names, an integer cost, relations and axes without tables. Lists may be
+    tuples.
 
     Examples
     --------
@@ -75,19 +88,26 @@ def plain_ops(rows: Sequence[Any]) -> list[Op] | None:
         return None
     names, kinds = column_of(rows, "name", keys), column_of(rows, "kind", keys, "op")
     costs = column_of(rows, "cost", keys, 1)
+    again = column_of(rows, "recomputable", keys, True)
     lists = [column_of(rows, key, keys, ()) for key in ("inputs", "outputs", "workspaces")]
     fine = (
         _are_names(names)
         and set(map(type, kinds)) <= {str}
         and "".join(set(kinds)).isascii()
         and _are_counts(costs)
+        and set(map(type, again)) <= {bool}
         and all(_are_lists(column, str) for column in lists)
     )
     if not fine:
         return None
     inputs, outputs, workspaces = (list(map(tuple, column)) for column in lists)
     columns = {"name": names, "kind": kinds, "cost": costs, "inputs": inputs, "outputs": outputs}
-    columns["workspaces"] = workspaces
+    columns |= {"workspaces": workspaces, "recomputable": again}
+    if "axes" in keys:
+        axes = _axes(column_of(rows, "axes", keys, ()))
+        if axes is None:
+            return None
+        columns["axes"] = axes
     for key, read in (("in_place", _pairs_in_place), ("placements", _placements)):
         if key in keys:
             found = read(column_of(rows, key, keys, ()), inputs, outputs)
@@ -118,6 +138,83 @@ def _views(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, int] 
         return {"view_of": [*pairs]}
     following = iter(pairs)
     return {"view_of": [None if base is _NONE else next(following) for base in column]}
+
+
+def _shapes(
+    shapes: list[Any], dtypes: list[Any], sizes: list[Any]
+) -> dict[str, Sequence[Any]] | None:
+    """The columns of shapes, dtypes and sizes; ``None`` unless sizes hold all elements."""
+    given = [shape for shape in shapes if shape is not None]
+    extents = list(chain.from_iterable(given)) if _are_lists(given, int) else [-1]
+    if not (_are_counts(extents) and set(map(type, dtypes)) <= {str, type(None)}):
+        return None
+    # Whole bytes of an element; 0 without a dtype, or if it is not known or narrower.
+    width = {dtype: BITS.get(dtype, 0) // 8 for dtype in set(dtypes)}
+    made = [None if shape is None else tuple(shape) for shape in shapes]
+    if any(
+        (dtype is not None) if shape is None else not width[dtype]
+        for shape, dtype in zip(made, dtypes, strict=True)
+    ):
+        return None
+    least = [
+        0 if shape is None else width[dtype] * math.prod(shape)
+        for shape, dtype in zip(made, dtypes, strict=True)
+    ]
+    full = [
+        need if size is None and shape is not None else size
+        for size, shape, need in zip(sizes, made, least, strict=True)
+    ]
+    if set(map(type, full)) != {int} or any(map(int.__lt__, full, least)):
+        return None
+    return {"shape": made, "dtype": dtypes, "size": full}
+
+
+def _axes(column: Sequence[Any]) -> list[tuple[Axis, ...]] | None:
+    """Axes of every op; ``None`` if one is wrong or has a window with a table."""
+    if not _are_lists(column, dict):
+        return None
+    rows = list(chain.from_iterable(column))
+    keys = _keys(rows) or set()
+    if not {"name", "extent", "windows"} <= keys <= _AXIS_KEYS:
+        return None if rows else [()] * len(column)
+    names, extents = column_of(rows, "name", keys), column_of(rows, "extent", keys)
+    windows = _windows(column_of(rows, "windows", keys, None))
+    adds = column_of(rows, "accumulates", keys, False)
+    fine = _are_names(names) and _are_counts(extents, least=1) and set(map(type, adds)) <= {bool}
+    if windows is None or not fine:
+        return None
+    columns = {"name": names, "extent": extents, "windows": windows, "accumulates": adds}
+    found = _in_tuples(_made(Axis, len(rows), columns), column)
+    alike = any(len(own) > 1 and len({axis.name for axis in own}) < len(own) for own in found)
+    return None if alike else found
+
+
+def _windows(column: Sequence[Any]) -> list[tuple[Window, ...]] | None:
+    """Windows of every axis; ``None`` if one is wrong, or has a table."""
+    if not _are_lists(column, dict):
+        return None
+    rows = list(chain.from_iterable(column))
+    keys = _keys(rows) or set()
+    if not {"tensor", "axis"} <= keys <= _WINDOW_KEYS:
+        return None if rows else [()] * len(column)
+    defaults = {"tensor": None, "axis": None, "stride": 1, "offset": 0, "size": 1}
+    columns = {key: column_of(rows, key, keys, default) for key, default in defaults.items()}
+    fine = (
+        _are_names(columns["tensor"])
+        and all(_are_counts(columns[key]) for key in ("axis", "stride", "size"))
+        and set(map(type, columns["offset"])) == {int}
+        and max(map(abs, columns["offset"])) < LIMIT
+        and all(len(set(own)) == len(own) for own in _in_tuples(columns["tensor"], column))
+    )
+    if not fine:
+        return None
+    return _in_tuples(_made(Window, len(rows), columns), column)
+
+
+def _in_tuples(items: list[_T], column: Sequence[Sequence[Any]]) -> list[tuple[_T, ...]]:
+    """The items in tuples as long as the lists of a column."""
+    rest = iter(items)
+    return [tuple(islice(rest, len(own))) for own in column]
 
 
 Names = Sequence[tuple[str, ...]]

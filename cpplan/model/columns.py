@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain, count, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cpplan.model.tensor import KINDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from cpplan.model.axes import Window
     from cpplan.model.graph import Graph
     from cpplan.model.problem import Ints
 
@@ -63,6 +64,33 @@ class Lists:
         count = self.count[order]
         first = np.cumsum(count) - count
         return Lists(self.item[np.repeat(begin - first, count) + np.arange(count.sum())], count)
+
+
+class AxisColumns(NamedTuple):
+    """The axes of all ops, one after another, and their windows.
+
+    Attributes
+    ----------
+    op, extent, adds
+        For each axis: the op that has it, its number of steps, and true if it accumulates.
+    axis, tensor, place
+        For each window: its axis, the tensor, -1 if that is unknown, and the axis of the tensor.
+    stride, offset, size
+        For each window: these numbers of it.
+    regular
+        Mask of the windows without a table.
+    """
+
+    op: Ints
+    extent: Ints
+    adds: NDArray[np.bool_]
+    axis: Ints
+    tensor: Ints
+    place: Ints
+    stride: Ints
+    offset: Ints
+    size: Ints
+    regular: NDArray[np.bool_]
 
 
 class GraphColumns:
@@ -219,6 +247,77 @@ class GraphColumns:
             return owner, owner, owner, owner
         parts, wholes, offsets = zip(*chain.from_iterable(given), strict=True)
         return owner, self._numbers(parts), self._numbers(wholes), np.array(offsets, np.int64)
+
+    @cached_property
+    def shape(self) -> Lists:
+        """Extents of every tensor; none without a shape. Raises ``TypeError`` at a variable."""
+        shapes = [shape or () for shape in map(attrgetter("shape"), self._graph.tensors)]
+        lengths = np.fromiter(map(len, shapes), np.int64, len(shapes))
+        return Lists(np.fromiter(chain.from_iterable(shapes), np.int64), lengths)
+
+    @cached_property
+    def axes(self) -> AxisColumns:
+        """The axes of all ops and their windows."""
+        given = [*map(attrgetter("axes"), self._graph.ops)]
+        axes = [*chain.from_iterable(given)]
+        counts = [*map(len, map(attrgetter("windows"), axes))]
+        windows = self.windows
+
+        def column(items: Sequence[object], name: str, kind: type = np.int64) -> Any:
+            return np.fromiter(map(attrgetter(name), items), kind, len(items))
+
+        tensors = map(self.number.get, map(attrgetter("tensor"), windows), repeat(-1))
+        tables = [*map(attrgetter("table"), windows)]
+        return AxisColumns(
+            np.repeat(np.arange(len(given)), [*map(len, given)]),
+            column(axes, "extent"),
+            column(axes, "accumulates", np.bool_),
+            np.repeat(np.arange(len(axes)), np.array(counts, np.int64)),
+            np.fromiter(tensors, np.int64, len(windows)),
+            column(windows, "axis"),
+            column(windows, "stride"),
+            column(windows, "offset"),
+            column(windows, "size"),
+            np.fromiter((table is None for table in tables), np.bool_, len(tables)),
+        )
+
+    @cached_property
+    def windows(self) -> list[Window]:
+        """Windows of all axes of all ops, in the order of :attr:`axes`."""
+        return [window for op in self._graph.ops for axis in op.axes for window in axis.windows]
+
+    @cached_property
+    def window_extents(self) -> Ints:
+        """Extent of the tensor's axis that each window is a part of."""
+        first = np.cumsum(self.shape.count) - self.shape.count
+        extents: Ints = self.shape.item[first[self.axes.tensor] + self.axes.place]
+        return extents
+
+    @cached_property
+    def shortest(self) -> Ints:
+        """Fewest positions within the tensor that one step accesses, for each window.
+
+        Examples
+        --------
+        >>> from cpplan.model.axes import Axis
+        >>> from cpplan.model.graph import Graph, Op, Tensor
+        >>> x, y = (Tensor(k[0], shape=(8,), dtype="int8", kind=k) for k in ("input", "output"))
+        >>> rows = Axis("rows", 8, (Window("i", 0, 1, -1, 3), Window("o", 0)))
+        >>> graph = Graph("g", (x, y), (Op("f", "Conv", ("i",), ("o",), axes=(rows,)),))
+        >>> graph.columns.shortest.tolist()
+        [2, 1]
+        """
+        axes, extent = self.axes, self.window_extents
+        # Towards both ends ever more of a step lies outside: the first or the last is the shortest.
+        shortest: Ints = extent.copy()
+        for step in (np.zeros_like(extent), axes.extent[axes.axis] - 1):
+            begin = axes.offset + axes.stride * step
+            end = np.clip(begin + axes.size, 0, extent)
+            shortest = np.minimum(shortest, np.maximum(end - np.clip(begin, 0, extent), 0))
+        for k in np.flatnonzero(~axes.regular).tolist():
+            table = np.minimum(np.array(self.windows[k].table, np.int64), extent[k])
+            shortest[k] = (table[:, 1] - table[:, 0]).min()
+        return shortest
 
     @cached_property
     def maker(self) -> Ints:
