@@ -1,19 +1,20 @@
 """Time and memory that whole runs of ``cpplan plan`` take beside their limit, up to 100,000 ops.
 
-    python tests/benchmarks/time_limits.py [--ops 20000 100000] [--mode given search …]
-        [--graph chain …] [--seconds 2] [--processor]
-    python tests/benchmarks/time_limits.py --mode spill spill-search --graph local diamonds \
-        --ops 250 1000 5000 --seconds 5 --processor
+    python tests/benchmarks/time_limits.py --processor [--ops 1000 20000 …] [--mode split spill …]
+        [--graph chain …] [--seconds 2]
 
-Each graph is written to a file; each mode plans the file in a process of its own, with one worker,
-of a package whose modules are compiled to bytecode, as installed ones are.
-A run may take ``1.1 × limit + 0.5`` seconds, all in all. By the clock that holds on a quiet machine
-only; on a busy one, ``--processor`` lets the limit count processor time, which is the yardstick in
-any case. In the modes that begin with ``spill`` the fast pool holds half the live bytes of the
-given order, and ops may access the slow one; ``spill-compare`` may take as much for each row.
+Modes are all decisions alone and in pairs, as far as they go together. Each graph is written to a
+file; each mode plans the file in a process of its own, with one worker, of a package whose modules
+are compiled to bytecode, as installed ones are. In modes with ``split`` ops have axes, every third
+one with a halo.
 
-Prints CSV: seconds by the clock and of processor time; the most memory the process ever had, MiB,
-and bytes of that an op; status, peak, bound and method.
+A run may take ``1.1 × limit + 0.7`` seconds, all in all; if reading the file alone takes longer
+than the limit, as much beyond reading. By the clock that holds on a quiet machine only; on a busy
+one, ``--processor`` lets the limit count processor time, which is the yardstick in any case.
+
+Prints CSV: seconds by the clock and of processor time, those of them to read the file, and those
+allowed; the most memory the process ever had, MiB, and bytes of that an op; status, peak, bound and
+method. ``compare`` may take as much for each row.
 """
 
 from __future__ import annotations
@@ -28,30 +29,50 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import cpplan
 from cpplan import Graph, Op, Tensor
 from cpplan.io.graph_json import write_graph
+from cpplan.model.axes import Axis, Window
 from cpplan.model.graph import Placement
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 
-MODES: dict[str, tuple[str, ...]] = {
-    "given": ("plan",),
-    "in-place": ("plan", "--in-place"),
-    "search": ("plan", "--order", "search"),
-    "search-in-place": ("plan", "--order", "search", "--in-place"),
-    "storages": ("storages",),
+# Options of each decision. Recomputation searches orders unless the given one is asked for.
+DECISIONS: dict[str, tuple[str, ...]] = {
+    "search": ("--order", "search"),
+    "in-place": ("--in-place",),
+    "limit": ("--memory-limit", "80%"),
+    "split": ("--split",),
+    "remat": ("--remat", "--cost-limit", "1.2"),
+    "remat-limit": ("--remat", "--memory-limit", "80%"),
+    "spill": ("--spill",),
+    "direct": ("--spill",),
+    "time": ("--spill", "--objective", "time"),
 }
-# Run only if asked for, with two pools besides.
-SPILLING = {
-    "spill": ("plan", "--in-place", "--spill"),
-    "spill-search": ("plan", "--in-place", "--spill", "--order", "search"),
-    "spill-compare": ("compare", "--in-place", "--spill"),
+# Pairs of which one excludes the other, or that are refused.
+EXCLUDED = [
+    *combinations(("limit", "remat", "remat-limit"), 2),
+    *combinations(("spill", "direct", "time"), 2),
+    *((one, move) for one in ("limit", "remat-limit") for move in ("spill", "direct", "time")),
+    *(("remat", move) for move in ("spill", "direct")),
+]
+PAIRS = [pair for pair in combinations(DECISIONS, 2) if pair not in EXCLUDED]
+MODES: dict[str, tuple[str, ...]] = {
+    "given": (),
+    **{name: (name,) for name in DECISIONS},
+    **{"+".join(pair): pair for pair in PAIRS},
+}
+# Run only if asked for.
+OTHERS = {
+    "storages": ("storages",),
+    "compare": ("compare", "--in-place", "--spill"),
 }
 COLUMNS = (
-    *("graph", "ops", "mode", "limit", "seconds", "processor", "allowed", "within"),
+    *("graph", "ops", "mode", "limit", "seconds", "processor", "reading", "allowed", "within"),
     *("mib", "bytes_an_op", "status", "peak", "lower_bound", "moved_bytes", "moved_bytes_bound"),
     "method",
 )
@@ -178,6 +199,45 @@ GRAPHS = {
     )
 }
 
+
+def with_axes(graph: Graph) -> Graph:
+    """The graph with eight rows of bytes in every tensor, and ops that run row by row.
+
+    Every third op also reads the rows beside its own; copies stay whole.
+    """
+    tensors = tuple(replace(t, shape=(8, t.nbytes // 8), dtype="int8") for t in graph.tensors)
+    ops = []
+    for k, op in enumerate(graph.ops):
+        offset, size = (0, 1) if k % 3 else (-1, 3)
+        read = [Window(name, 0, 1, offset, size) for name in dict.fromkeys(op.inputs)]
+        rows = Axis("rows", 8, (*read, *(Window(name, 0) for name in op.outputs)))
+        ops.append(op if op.placements else replace(op, axes=(rows,)))
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
+def options_of(mode: str, path: Path) -> list[str]:
+    """The subcommand and the options of a mode for a graph."""
+    if mode in OTHERS and mode != "compare":
+        return [*OTHERS[mode], str(path)]
+    decisions = MODES.get(mode, ())
+    options = [option for name in decisions for option in DECISIONS[name]]
+    if "remat" in mode and "search" not in decisions:
+        options += ["--order", "given"]
+    if "time" in decisions and "remat" in decisions:
+        options = [option for option in options if option not in ("--cost-limit", "1.2")]
+    moves = {"spill", "direct", "time"}.intersection(decisions)
+    if moves or mode == "compare":
+        graph = cpplan.load(path)
+        fast = int(to_problem(to_anf(graph)).live_bytes().max()) // 2
+        if moves <= {"spill", "time"}:
+            sizes = graph.tensor
+            fast = max(fast, *(sum(sizes[t].nbytes for t in set(op.tensors)) for op in graph.ops))
+        slow = {"direct": "slow,direct=true", "time": "slow,read_bandwidth=16,write_bandwidth=16"}
+        options += ["--pool", f"fast={fast}", "--pool", slow.get(next(iter(moves), ""), "slow")]
+    command = OTHERS.get(mode, ("plan",))
+    return [*command, str(path), *options]
+
+
 # Run in the child, so that what the benchmark itself takes is not counted.
 _CHILD = """
 import resource, sys, time
@@ -185,46 +245,58 @@ clock = time.perf_counter
 begin = clock()
 if sys.argv[1] == "processor":
     time.monotonic = time.perf_counter = time.process_time
-from cpplan.cli.main import main
 del sys.argv[1]
-code = main()
+if sys.argv[1] == "read":
+    from cpplan.io import load
+    from cpplan.runtime.collection import keeping_objects
+    with keeping_objects():
+        load(sys.argv[2])
+    code = 0
+else:
+    from cpplan.cli.main import main
+    code = main()
 usage = resource.getrusage(resource.RUSAGE_SELF)
 print(clock() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, code,
       file=sys.stderr)
 """
 
 
-def measure(path: Path, mode: str, seconds: float, *, processor: bool) -> dict[str, object]:
-    """Time and memory of a run of one mode, and its answer."""
-    command, *options = (MODES | SPILLING)[mode]
-    if mode in SPILLING:
-        live = to_problem(to_anf(cpplan.load(path))).live_bytes()
-        options += ["--pool", f"fast={int(live.max()) // 2}", "--pool", "slow,direct=true"]
+def run_child(arguments: list[str], *, processor: bool) -> tuple[list[float], str, str]:
+    """Seconds, processor time, memory and exit code of a run; its answer and its last words."""
     run = subprocess.run(
-        [
-            *(sys.executable, "-c", _CHILD, "processor" if processor else "clock"),
-            *(command, str(path), *options),
-            *("--time-limit", str(seconds), "--workers", "1", "--json", "-"),
-        ],
+        [sys.executable, "-c", _CHILD, "processor" if processor else "clock", *arguments],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    lines = run.stderr.strip().splitlines()
-    if run.returncode or not lines or not run.stdout:
-        return {"status": f"failed: {lines[-1:]}"}
-    clock, processor, most, _ = map(float, lines[-1].split())
-    answer, rows = json.loads(run.stdout), 1
+    *said, last = run.stderr.strip().splitlines() or [""]
+    try:
+        return [float(value) for value in last.split()], run.stdout, "".join(said[-1:])
+    except ValueError:
+        return [], run.stdout, last
+
+
+def measure(
+    path: Path, mode: str, seconds: float, reading: float, *, processor: bool
+) -> dict[str, object]:
+    """Time and memory of a run of one mode, and its answer."""
+    limits = ["--time-limit", str(seconds), "--workers", "1", "--json", "-"]
+    usage, text, said = run_child([*options_of(mode, path), *limits], processor=processor)
+    if len(usage) < 4 or not text:
+        return {"status": f"failed: {said}"}
+    clock, used, most, _ = usage
+    answer, rows = json.loads(text), 1
     if isinstance(answer, list):
         slowest = max(answer, key=lambda row: row["seconds"])
         status = Counter(row["status"] for row in answer)
         method = f"slowest row: {slowest['algorithm']}, {slowest['seconds']:.2f} s"
         answer, rows = {"status": dict(status), "method": method}, len(answer)
-    allowed = 1.1 * seconds * rows + 0.5
+    allowed = 1.1 * seconds * rows + 0.7 + (reading if reading > seconds else 0)
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return {
         "seconds": round(clock, 2),
-        "processor": round(processor, 2),
-        "allowed": allowed,
-        "within": processor <= allowed,
+        "processor": round(used, 2),
+        "reading": round(reading, 2),
+        "allowed": round(allowed, 2),
+        "within": used <= allowed,
         "mib": round(most / unit),
         **{key: answer.get(key) for key in ANSWERS},
     }
@@ -234,9 +306,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--ops", type=int, nargs="+", default=[20_000, 100_000])
+    parser.add_argument("--ops", type=int, nargs="+", default=[1_000, 20_000, 50_000, 100_000])
     parser.add_argument("--graph", nargs="+", choices=GRAPHS, default=list(GRAPHS))
-    parser.add_argument("--mode", nargs="+", choices=MODES | SPILLING, default=list(MODES))
+    parser.add_argument("--mode", nargs="+", choices=MODES | OTHERS, default=list(MODES))
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--processor", action="store_true", help="limit processor time")
     options = parser.parse_args()
@@ -244,16 +316,22 @@ def main() -> None:
     table = csv.DictWriter(sys.stdout, COLUMNS)
     table.writeheader()
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.graph:
-            for ops in options.ops:
-                path = Path(folder) / f"{name}_{ops}.json"
-                write_graph(GRAPHS[name](ops), path)
-                for mode in options.mode:
-                    found = measure(path, mode, options.seconds, processor=options.processor)
-                    each = 2**20 * int(str(found.get("mib", 0))) // ops
-                    row = {"graph": name, "ops": ops, "mode": mode, "limit": options.seconds}
-                    table.writerow({**row, **found, "bytes_an_op": each})
-                    sys.stdout.flush()
+        for name, ops, cut in [
+            (name, ops, cut)
+            for name in options.graph for ops in options.ops for cut in (False, True)
+        ]:  # fmt: skip
+            modes = [mode for mode in options.mode if ("split" in mode) == cut]
+            if not modes:
+                continue
+            path, graph = Path(folder) / f"{name}_{ops}.json", GRAPHS[name](ops)
+            write_graph(with_axes(graph) if cut else graph, path)
+            used, _, _ = run_child(["read", str(path)], processor=options.processor)
+            for mode in modes:
+                found = measure(path, mode, options.seconds, used[1], processor=options.processor)
+                each = 2**20 * int(str(found.get("mib", 0))) // ops
+                row = {"graph": name, "ops": ops, "mode": mode, "limit": options.seconds}
+                table.writerow({**row, **found, "bytes_an_op": each})
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":
