@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from cpplan.model.axes import Axis
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Op
 from cpplan.model.printable import printable
+from cpplan.model.problem import Ints
 from cpplan.splitting.problem import SplitProblem
 
 NAME = "least piece"
+Mask = npt.NDArray[np.bool_]
 
 
 class LeastPiece(NamedTuple):
@@ -52,69 +56,70 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
     storages that may be placed in one another only the largest counts; as in
     :func:`cpplan.remat.footprint.shared_footprint`.
     """
-    size = problem.size
-    shared = problem.sharing
-
-    def storage(name: str) -> int:
-        # Here a view never counts as a storage of its own.
-        return problem.storage(problem.graph.root[name][0])
-
-    copied = {
-        storage(name)
-        for op in problem.ops
-        for part, whole, _ in (op.placements if "placement" in shared else ())
-        for name in (part, whole)
-    }
-    given = {m: size[m] for m in range(len(size)) if problem.given[m]}
-    stays = _staying(problem)
-    throughout = stays.keys() & given.keys()
+    graph, shared, given = problem.graph, problem.sharing, np.array(problem.given, np.bool_)
+    columns, several, many = graph.columns, len(problem.size), len(graph.ops)
+    # Storage of each tensor; here a view never counts as a storage of its own.
+    place = np.zeros(len(columns.names), np.int64)
+    place[[columns.number[name] for name in problem.names]] = np.arange(several)
+    storage = place[columns.root]
+    copied, brought = np.zeros(several, np.bool_), np.where(given, problem.size, 0)
+    if "placement" in shared:
+        _, part, whole, _ = columns.placements
+        copied[storage[part]] = copied[storage[whole]] = True
+    stays = _staying(problem, storage)
+    throughout = given & (stays >= 0)
     best = max(
-        LeastPiece(_sum(given, copied), None),
-        LeastPiece(_sum(stays, copied), None),
+        LeastPiece(_sum(brought, copied), None),
+        LeastPiece(_sum(np.maximum(stays, 0), copied), None),
         key=lambda found: found.bytes,
     )
-    least_start: int | None = None
-    for op in problem.ops:
-        accessed = _accessed(problem, op)
-        over = {storage(o) for o, _ in op.in_place} if "in place" in shared else set()
-        own = {m: least for m, least in accessed.items() if m not in over and m not in throughout}
-        need = sum(least for m, least in own.items() if m not in copied)
-        need += max((least for m, least in own.items() if m in copied), default=0)
-        need += sum(stays[m] for m in throughout)
-        if need > best.bytes:
-            best = LeastPiece(need, op.name, not _axes(problem, op))
-        written = {storage(name) for name in op.outputs + op.workspaces}
-        new = sum(own.get(m, 0) for m in written if not problem.given[m] and m not in copied)
-        if all(problem.given[storage(name)] for name in op.inputs):
-            least_start = new if least_start is None else min(least_start, new)
-    start = _sum(given, copied) + (least_start or 0)
+    op, at, least = _accessed(problem, storage)
+    counted = ~throughout[at]
+    if "in place" in shared:
+        owner, output, _ = columns.in_place
+        counted &= ~np.isin(op * several + at, owner * several + storage[output])
+    needs = np.zeros((2, many), np.int64)
+    apart, largest = counted & ~copied[at], counted & copied[at]
+    np.add.at(needs[0], op[apart], least[apart])
+    np.maximum.at(needs[1], op[largest], least[largest])
+    always = int(stays[throughout].sum())
+    in_order = needs.sum(axis=0)[np.array(problem.program.order, np.int64)] + always
+    if many and in_order.max() > best.bytes:
+        most = problem.ops[int(in_order.argmax())]
+        best = LeastPiece(int(in_order.max()), most.name, not _axes(problem, most))
+    # The first op reads nothing but what the caller brings.
+    begins = np.ones(many, np.bool_)
+    begins[columns.read.owner[~given[storage[columns.read.item]]]] = False
+    written = columns.written.owner * several + storage[columns.written.item]
+    new, made = np.zeros(many, np.int64), apart & ~given[at]
+    made &= np.isin(op * several + at, written)
+    np.add.at(new, op[made], least[made])
+    start = _sum(brought, copied) + (int(new[begins].min()) if begins.any() else 0)
     return max(best, LeastPiece(start, None), key=lambda found: found.bytes)
 
 
-def _sum(sizes: Mapping[int, int], copied: Collection[int]) -> int:
+def _sum(sizes: Ints, copied: Mask) -> int:
     """Bytes of storages that are live together; the ones in ``copied`` count as their largest."""
-    apart = sum(size for m, size in sizes.items() if m not in copied)
-    return apart + max((size for m, size in sizes.items() if m in copied), default=0)
+    return int(sizes[~copied].sum() + sizes[copied].max(initial=0))
 
 
-def _staying(problem: SplitProblem) -> dict[int, int]:
-    """Storage that stays in the arena to the end -> bytes that must stay.
+def _staying(problem: SplitProblem, storage: Ints) -> Ints:
+    """Bytes of each storage that must stay in the arena to the end; -1 if none of it must.
 
     If a storage may be cut, only the elements of its outputs must stay.
     """
-    residency, root = problem.residency, problem.graph.root
+    residency = problem.residency
     kinds = {"output"}
     kinds |= {"input"} if residency.inputs == "keep" else set()
     kinds |= {"constant"} if residency.constants == "keep" else set()
-    found: dict[int, int] = {}
-    for tensor in problem.graph.tensors:
+    stays = np.full(len(problem.size), -1, np.int64)
+    for tensor, m in zip(problem.graph.tensors, storage.tolist(), strict=True):
         if tensor.kind in kinds:
-            m = problem.storage(root[tensor.name][0])
             need = problem.size[m]
             if tensor.name in problem.lines and tensor.shape is not None:
                 need = min(need, math.prod(tensor.shape) * BITS[str(tensor.dtype)] // 8)
-            found[m] = max(found.get(m, 0), need)
-    return found
+            stays[m] = max(stays[m], need)
+    return stays
 
 
 def _axes(problem: SplitProblem, op: Op) -> list[Axis]:
@@ -122,23 +127,57 @@ def _axes(problem: SplitProblem, op: Op) -> list[Axis]:
     return [axis for axis in op.axes if problem.lines.steps(op, axis) is not None]
 
 
-def _accessed(problem: SplitProblem, op: Op) -> dict[int, int]:
-    """Least bytes of each storage that a piece of an op accesses."""
-    graph, lines, axes = problem.graph, problem.lines, _axes(problem, op)
-    found: dict[int, int] = {}
-    for name in op.tensors:
-        m = problem.storage(graph.root[name][0])
-        tensor, least = graph.tensor[name], problem.size[m]
-        if name in lines and least and tensor.shape is not None:
-            shape = list(tensor.shape)
-            for axis in axes:
-                window = axis.window.get(name)
-                if window is not None and lines.has(window):
-                    low, high = problem.intervals(window, axis)
-                    shortest = max(0, int((high - low).min())) * lines.grain[name][window.axis]
-                    shape[window.axis] = min(shape[window.axis], shortest)
-            least = math.prod(shape) * BITS[str(tensor.dtype)] // 8
-        elif graph.root[name] != (name, 0):
-            least = min(least, tensor.nbytes)
-        found[m] = max(found.get(m, 0), least)
-    return found
+def _accessed(problem: SplitProblem, storage: Ints) -> tuple[Ints, Ints, Ints]:
+    """Op, storage, and the least bytes of it that a piece of the op accesses, as columns."""
+    graph, lines, columns = problem.graph, problem.lines, problem.graph.columns
+    read, written, many = columns.read, columns.written, len(graph.tensors)
+    op = np.concatenate([read.owner, written.owner])
+    tensor = np.concatenate([read.item, written.item])
+    size = np.array(problem.size, np.int64)[storage]
+    view = columns.root != np.arange(many)
+    bytes_of = np.where(view, np.minimum(size, columns.size), size)
+    for k, own in enumerate(graph.tensors):
+        if own.name in lines and size[k]:
+            bytes_of[k] = math.prod(own.shape or ()) * BITS[str(own.dtype)] // 8
+    least = bytes_of[tensor]
+    cut, shortest = _cut_windows(problem)
+    cut &= size[columns.axes.tensor] > 0
+    axes, extent = columns.axes, columns.window_extents
+    row = np.full(0, 0, np.int64)
+    if cut.any():
+        order = np.argsort(op * many + tensor)
+        wanted = axes.op[axes.axis] * many + axes.tensor
+        row = order[np.searchsorted((op * many + tensor)[order], wanted)]
+    for place in set(axes.place[cut].tolist()):
+        here = np.flatnonzero(cut & (axes.place == place))
+        whole, part = np.ones_like(least), np.ones_like(least)
+        whole[row[here]] = part[row[here]] = extent[here]
+        np.minimum.at(part, row[here], shortest[here])
+        least = least // whole * part
+    pairs = op * len(problem.size) + storage[tensor]
+    order = np.argsort(pairs, kind="stable")
+    first = np.flatnonzero(np.diff(pairs[order], prepend=-1))
+    if len(first):
+        least = np.maximum.reduceat(least[order], first)
+    return op[order[first]], storage[tensor[order[first]]], least
+
+
+def _cut_windows(problem: SplitProblem) -> tuple[Mask, Ints]:
+    """Mask of the windows along which pieces are cut, and the fewest positions of a piece there."""
+    graph, lines, columns = problem.graph, problem.lines, problem.graph.columns
+    axes, ops, windows = columns.axes, graph.ops, columns.windows
+    known = np.array([name in lines for name in columns.names], np.bool_)
+    alone = known & (np.bincount(columns.root, minlength=len(known))[columns.root] == 1)
+    other = np.array([bool(op.bodies) or op.sequence is not None for op in ops], np.bool_)
+    other[columns.outputs.owner[~alone[columns.outputs.item]]] = True
+    used, steps = axes.extent > 1, [axis for op in ops for axis in op.axes]
+    for k in np.flatnonzero(other[axes.op]).tolist():
+        used[k] = lines.steps(ops[axes.op[k]], steps[k]) is not None
+    cut, shortest = used[axes.axis] & alone[axes.tensor], columns.shortest.copy()
+    for k in np.flatnonzero(used[axes.axis] & ~alone[axes.tensor]).tolist():
+        window = windows[k]
+        if lines.has(window):
+            low, high = problem.intervals(window, steps[axes.axis[k]])
+            units = max(0, int((high - low).min()))
+            cut[k], shortest[k] = True, units * lines.grain[window.tensor][window.axis]
+    return cut, shortest

@@ -11,9 +11,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
+import numpy as np
+
+from cpplan.model.columns import Lists
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.least_peak import LeastPeak
@@ -29,7 +32,7 @@ _UNLIMITED = 1 << 40
 
 
 class Choice(NamedTuple):
-    """Steps ``[start, stop)`` run in a style."""
+    """Steps ``[start, stop)`` run in a style; each of them whole and in order if it cuts none."""
 
     start: int
     stop: int
@@ -45,7 +48,8 @@ Its second argument is a target: an estimate of at most this number of bytes is 
 _Turn = tuple[Estimates, tuple[int, int]]
 """Function of styles, and the steps of the region whose styles it yields."""
 
-_Options = list[tuple[int, Estimate, Style]]
+_Option = tuple[int, Estimate, Style]
+"""End of a region, and a style with its estimate."""
 
 
 class Division(NamedTuple):
@@ -101,19 +105,17 @@ class Frontier:
     ):
         tuning = tuned(SplittingTuning)
         self._most_labels = tuning.most_labels
-        steps = len(problem.ops)
-        self._options: list[_Options] = [[] for _ in range(steps)]
-        alones: list[Estimate] = []
-        for k in range(steps):
-            alone = Region(problem, k, k + 1).estimate(Style())
-            assert alone is not None
-            alones.append(alone)
-            self._options[k].append((k + 1, alone, Style()))
-        whole = [alone.peak for alone in alones]
+        whole, costs = whole_peaks(problem), [float(op.cost) for op in problem.ops]
+        once = list(accumulate(costs, initial=0.0))
+        self._ends = ends = sorted(choose_cuts(problem, tuning.most_cuts, tuning.steepest))
+        # Steps between neighbouring ends, not cut, and styles of the regions that begin at an end.
+        self._uncut: list[_Option] = [
+            (stop, Estimate(max(whole[start:stop]), sum(costs[start:stop]), stop - start), Style())
+            for start, stop in pairwise(ends)
+        ]
+        self._options: dict[int, list[_Option]] = {end: [] for end in ends}
         # Paths of regions without extra work, and of all regions.
-        self._paths = LeastPeak(whole), LeastPeak(whole)
-        once = list(accumulate((alone.cost for alone in alones), initial=0.0))
-        ends = sorted(choose_cuts(problem, tuning.most_cuts, tuning.steepest))
+        self._paths = LeastPeak(whole, ends), LeastPeak(whole, ends)
         spans = [
             (start, stop)
             for start, stop in _segments(problem, ends, whole, tuning.longest_region)
@@ -202,12 +204,13 @@ class Frontier:
         Along a path the first values are added up, and the second values are combined by ``join``.
         Labels are sorted by the first value.
         """
-        steps = len(self._options)
-        labels: list[list[_Label]] = [[] for _ in range(steps + 1)]
+        labels: dict[int, list[_Label]] = {end: [] for end in self._ends}
         labels[0] = [_Label(0.0, 0)]
-        for k, options in enumerate(self._options):
-            here = _thin(_undominated(labels[k]), self._most_labels)
-            labels[k] = []
+        for k, uncut in zip(self._ends, self._uncut, strict=False):
+            here = _thin(_undominated(labels.pop(k)), self._most_labels)
+            own = self._options[k]
+            # Of equal labels the first one is kept.
+            options = [uncut, *own] if uncut[0] == k + 1 else [*own, uncut]
             by_stop: dict[int, list[tuple[float, int, Style]]] = {}
             for stop, found, style in options:
                 if fits(found):
@@ -223,7 +226,41 @@ class Frontier:
                         _Label(label.first + first, join(label.second, second), label, choice)
                         for label in here
                     )
-        return _undominated(labels[steps])
+        return _undominated(labels[self._ends[-1]])
+
+
+def whole_peaks(problem: SplitProblem) -> list[int]:
+    """Bytes live during each step that is not cut: those of a :class:`Region` of this step alone.
+
+    Of the inputs that an op may write over, the largest one does not count, up to what it writes.
+    """
+    if not problem.ops:
+        return []
+    size, given = np.array(problem.size, np.int64), np.array(problem.given, np.bool_)
+    first, last = (np.array(column, np.int64) for column in problem.lives)
+    read, written = (
+        Lists(np.array([*chain(*column)], np.int64), np.array([*map(len, column)], np.int64))
+        for column in zip(*problem.accessed, strict=True)
+    )
+    several = len(size)
+    alone = ~np.isin(read.owner * several + read.item, written.owner * several + written.item)
+    step = np.concatenate([read.owner[alone], written.owner])
+    storage = np.concatenate([read.item[alone], written.item])
+    before = (first[storage] < step) | ((first[storage] == step) & given[storage])
+    live = np.array(problem.boundary[:-1], np.int64)
+    np.add.at(live, step, np.where(before, 0, size[storage]))
+    peaks: list[int] = live.tolist()
+    for k, op in enumerate(problem.ops):
+        over = {source for _, source in op.in_place} if "in place" in problem.sharing else set()
+        over |= {problem.lines.source[o] for o in op.outputs if o in problem.separate}
+        if over:
+            _, made = problem.accessed[k]
+            # If an op reads a storage under several names, the first one counts.
+            read_as = {m: name for name in reversed(op.inputs) for m in problem.stored(name)}
+            freed = (m for m, name in read_as.items() if name in over and last[m] <= k + 1)
+            most = max((problem.size[m] for m in freed if m not in made), default=0)
+            peaks[k] -= min(most, sum(problem.size[m] for m in made))
+    return peaks
 
 
 def _segments(

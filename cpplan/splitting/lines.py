@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.dtypes import BITS
@@ -132,20 +133,30 @@ def find_lines(graph: Graph) -> Lines:
     >>> found.grain
     {'x': {0: 1}, 'y': {0: 2}}
     """
+    # Several stages ask for the lines; they are cached because a graph never changes.
+    known: Lines | None = vars(graph).get("_lines")
+    return vars(graph).setdefault("_lines", _find_lines(graph)) if known is None else known
+
+
+def _find_lines(graph: Graph) -> Lines:
     found = Lines({}, {}, {}, {}, {})
     if graph.symbols is not None:
         return found
     members: dict[str, list[Tensor]] = {}
     for tensor in graph.tensors:
         members.setdefault(graph.root[tensor.name][0], []).append(tensor)
+    # Line, grain and shown units of storages that hold one tensor, by its shape.
+    alone: dict[tuple[int, ...], tuple[Any, Any, Any]] = {}
     for root, tensors in members.items():
         if not all(_has_whole_elements(tensor) for tensor in tensors):
             continue
         if len(tensors) == 1:
             shape = tensors[0].shape or ()
-            found.line[root] = {k: k for k in range(len(shape))}
-            found.grain[root] = dict.fromkeys(range(len(shape)), 1)
-            found.shown[root] = {k: (0, extent) for k, extent in enumerate(shape)}
+            if shape not in alone:
+                axes = {k: k for k in range(len(shape))}
+                shown = {k: (0, extent) for k, extent in enumerate(shape)}
+                alone[shape] = axes, dict.fromkeys(axes, 1), shown
+            found.line[root], found.grain[root], found.shown[root] = alone[shape]
         else:
             add_view_lines(graph, root, tensors, found)
     return found

@@ -15,21 +15,31 @@ from cpplan.splitting.frontier import Choice
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
-from cpplan.splitting.styles import Run
+from cpplan.splitting.styles import Run, Style
 from cpplan.splitting.tensor_cuts import Interval, cut_positions, is_identity
 
 
 class RegionRuns(NamedTuple):
-    """A region, the axes of its last op along which it is cut, and its runs in order."""
+    """A region, the axes of its last op along which it is cut, and its runs in order.
 
-    region: Region
+    There is no region if all ops run whole.
+    """
+
+    region: Region | None
     outer: str | None
     inner: str | None
     runs: list[Run]
 
 
+def run_whole(start: int, stop: int) -> RegionRuns:
+    """The runs of steps ``[start, stop)`` that are not cut."""
+    return RegionRuns(None, None, None, [Run(step, None, None) for step in range(start, stop)])
+
+
 def run_choice(problem: SplitProblem, choice: Choice) -> RegionRuns:
     """The runs of a region in the style chosen."""
+    if choice.style == Style():
+        return run_whole(choice.start, choice.stop)
     runs: list[Run] = []
     region = Region(problem, choice.start, choice.stop)
     region.estimate(choice.style, runs)
@@ -49,6 +59,8 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
     for part in parts:
         region = part.region
         runs += part.runs
+        if region is None:
+            continue
         families = [
             None if name is None else region.family(name) for name in (part.outer, part.inner)
         ]
@@ -59,9 +71,13 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
             kept[region.start + k] = all(
                 region.kept[region.local[problem.storage(name)]] for name in op.outputs
             )
-    runs = [_in_own_steps(problem, run, styles[run.step]) for run in runs]
+    runs = [
+        _in_own_steps(problem, run, styles[run.step]) if run.step in styles else run for run in runs
+    ]
     ends: dict[int, tuple[set[int], set[int]]] = {}
     for run in runs:
+        if run.step not in styles:
+            continue
         both = ends.setdefault(run.step, (set(), set()))
         for found, interval in zip(both, (run.outer, run.inner), strict=True):
             found.update(interval or ())
@@ -92,9 +108,9 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
     for run in runs:
         op = problem.ops[run.step]
         known = graph.pieces[op.name]
-        for intervals in _tiles(run, places[run.step], more.get(op.name, ())):
+        for intervals in _tiles(run, places.get(run.step, ()), more.get(op.name, ())):
             k = number[known[intervals]]
-            if k in done and (kept[run.step] or not graph.graph.ops[k].outputs):
+            if k in done and (kept.get(run.step, True) or not graph.graph.ops[k].outputs):
                 continue
             done.add(k)
             order.append(k)
@@ -195,7 +211,7 @@ def _tiles(
 ) -> Iterable[tuple[Interval, ...]]:
     """Intervals, along the axes cut, of the pieces that one run covers."""
     along: list[list[Interval]] = []
-    for interval, ends in zip((run.outer, run.inner), places, strict=True):
+    for interval, ends in zip((run.outer, run.inner), places, strict=False):
         if ends is not None and interval is not None:
             first, last = bisect_left(ends, interval[0]), bisect_left(ends, interval[1])
             along.append(list(pairwise(ends[first : last + 1])))

@@ -112,8 +112,10 @@ class SplitSearch:
         report: Callable[[str], None] = lambda text: None,
     ):
         assert isinstance(unsplit.source, Program)
-        given = SplitProblem(unsplit.source, residency, sharing)
-        self.problem = replace(given, program=with_writers_together(given))
+        self.problem = SplitProblem(unsplit.source, residency, sharing)
+        program = with_writers_together(self.problem)
+        if program.order != unsplit.source.order:
+            self.problem = replace(self.problem, program=program)
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
         self._pack, self._pack_more, self._order = pack, pack_more, order

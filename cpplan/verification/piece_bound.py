@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import numpy as np
+import numpy.typing as npt
 
 from cpplan.model.axes import Window
 from cpplan.model.dtypes import BITS
-from cpplan.model.graph import Graph, Op
+from cpplan.model.graph import Graph
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.model.tensor import LIMIT
 from cpplan.verification.piece_lines import CutTensors, cut_tensors
 from cpplan.verification.storages import Storages
+
+Mask = npt.NDArray[np.bool_]
 
 
 def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) -> int:
@@ -36,93 +40,119 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     >>> least_piece(graph, Residency(), ())
     10
     """
-    storages, places = Storages(graph, residency), cut_tensors(graph)
-    copied: set[str] = set()
+    columns, places, many = graph.columns, cut_tensors(graph), len(graph.ops)
+    names, root = columns.names, columns.root
+    storages = Storages(graph, residency)
+    held = np.array([name in storages.size for name in names], np.bool_)
+    brought = np.array([name in storages.brought for name in names], np.bool_)
+    copied = np.zeros(len(names), np.bool_)
     if "placement" in sharing:
-        copied = {graph.root[n][0] for op in graph.ops for p in op.placements for n in p[:2]}
+        _, parts, wholes, _ = columns.placements
+        copied[root[np.concatenate([parts, wholes])]] = True
 
-    def together(needs: dict[str, int]) -> int:
-        largest = max((need for root, need in needs.items() if root in copied), default=0)
-        return largest + sum(need for root, need in needs.items() if root not in copied)
+    def together(sizes: Ints) -> int:
+        return int(sizes[copied].max(initial=0) + sizes[~copied].sum())
 
     stays = {"output"}
     stays |= {"input"} if residency.inputs == "keep" else set()
     stays |= {"constant"} if residency.constants == "keep" else set()
-    retention: dict[str, int] = {}
-    for tensor in graph.tensors:
-        root = graph.root[tensor.name][0]
-        if tensor.kind in stays and root in storages.size:
-            # A view may leave bands of its storage free: count the view's bytes only.
-            need = _elements(graph, tensor.name, places)
-            retention[root] = max(retention.get(root, 0), need)
-    brought = {root: storages.size[root] for root in storages.brought}
-    always = sum(retention[root] for root in brought if root in retention)
-    most = max(together(brought), together(retention))
-    first: list[int] = []
-    for op in graph.ops:
-        needs = _needs(graph, storages, op, places)
-        if "in place" in sharing:
-            for output, _ in op.in_place:
-                needs.pop(graph.root[output][0], None)
-        if all(graph.root[name][0] in brought or name not in _made(graph) for name in op.inputs):
-            new = {graph.root[name][0] for name in op.outputs + op.workspaces}
-            new -= brought.keys() | copied
-            first.append(sum(need for root, need in needs.items() if root in new))
-        passing = {r: n for r, n in needs.items() if r not in retention or r not in brought}
-        most = max(most, always + together(passing))
-    return max(most, together(brought) + min(first, default=0))
+    elements = _elements(graph, places)
+    retained, staying = np.zeros(len(names), np.int64), np.zeros(len(names), np.bool_)
+    for k in np.flatnonzero(columns.are(stays) & held[root]).tolist():
+        # A view may leave bands of its storage free: count the view's bytes only.
+        own = columns.size[root[k]] if elements[k] < 0 else elements[k]
+        retained[root[k]], staying[root[k]] = max(own, retained[root[k]]), True
+    given = np.where(brought, columns.size, 0)
+    always = int(retained[brought & staying].sum())
+    op, storage, need = _needs(graph, places, elements, held)
+    free = ~(brought & staying)[storage]
+    if "in place" in sharing:
+        owner, output, _ = columns.in_place
+        over = owner * len(names) + root[output]
+        free &= ~np.isin(op * len(names) + storage, over)
+    alone, alike = free & ~copied[storage], free & copied[storage]
+    sums, largest, new = np.zeros((3, many), np.int64)
+    np.add.at(sums, op[alone], need[alone])
+    np.maximum.at(largest, op[alike], need[alike])
+    most = max(together(given), together(retained))
+    most = max(most, always + int((sums + largest).max(initial=0)))
+    # The op that runs first reads no other op's result.
+    waits = np.zeros(many, np.bool_)
+    made = np.zeros(len(names), np.bool_)
+    made[columns.outputs.item] = True
+    reads = columns.read
+    waits[reads.owner[made[reads.item] & ~brought[root[reads.item]]]] = True
+    written = columns.written.owner * len(names) + root[columns.written.item]
+    alone &= ~brought[storage] & np.isin(op * len(names) + storage, written)
+    np.add.at(new, op[alone], need[alone])
+    first = int(new[~waits].min()) if not waits.all() else 0
+    return max(most, together(given) + first)
 
 
-def _made(graph: Graph) -> Collection[str]:
-    return graph.producer.keys()
-
-
-def _needs(graph: Graph, storages: Storages, op: Op, places: CutTensors) -> dict[str, int]:
-    """Least bytes of each storage that a piece of an op needs."""
-    found: dict[str, int] = {}
-    for name in op.tensors:
-        root = graph.root[name][0]
-        if root in storages.size:
-            found[root] = max(found.get(root, 0), _least(graph, op, name, places))
+def _elements(graph: Graph, places: CutTensors) -> Ints:
+    """Bytes of the elements of each tensor; -1 if it is never cut."""
+    found = np.full(len(graph.tensors), -1, np.int64)
+    for k, tensor in enumerate(graph.tensors):
+        if tensor.name in places.places and graph.symbols is None:
+            found[k] = math.prod(tensor.shape or ()) * BITS[str(tensor.dtype)] // 8
     return found
 
 
-def _least(graph: Graph, op: Op, name: str, places: CutTensors) -> int:
-    """Least bytes of a tensor that a piece of an op needs."""
-    tensor = graph.tensor[name]
-    if name not in places.places or not tensor.shape or graph.symbols is not None:
-        return tensor.nbytes
+def _needs(graph: Graph, places: CutTensors, elements: Ints, held: Mask) -> tuple[Ints, Ints, Ints]:
+    """Op, storage and the least bytes of it that a piece of the op needs, as three columns.
+
+    Only of storages in the arena, which are numbered as their tensors.
+    """
+    columns, many = graph.columns, len(graph.tensors)
+    op = np.concatenate([columns.read.owner, columns.written.owner])
+    tensor = np.concatenate([columns.read.item, columns.written.item])
     # Bytes in the gaps of a strided view do not count: they may lie in other bands.
-    extents = list(tensor.shape)
-    whole = bool(op.bodies) or op.sequence is not None
-    for axis, shortest in () if whole else _shortest(graph, op, name, places):
-        extents[axis] = min(extents[axis], shortest)
-    return math.prod(extents) * BITS[str(tensor.dtype)] // 8
+    need = np.where(elements < 0, columns.size, elements)[tensor]
+    if graph.symbols is None and len(columns.windows):
+        whole, part = _extents(graph, places)
+        pairs = op * many + tensor
+        row = np.argsort(pairs)
+        axes = columns.axes
+        at = row[np.searchsorted(pairs[row], axes.op[axes.axis] * many + axes.tensor)]
+        for place in range(int(axes.place.max()) + 1):
+            here = axes.place == place
+            fewest, extent = np.full(len(op), LIMIT, np.int64), np.ones(len(op), np.int64)
+            np.minimum.at(fewest, at[here], part[here])
+            extent[at[here]] = whole[here]
+            need = np.where(fewest < extent, need // extent * fewest, need)
+    storage = columns.root[tensor]
+    kept = np.flatnonzero(held[storage])
+    order = kept[np.lexsort((need[kept], storage[kept], op[kept]))]
+    # Of the tensors in one storage, the one that needs the most comes last.
+    order = order[np.diff(op[order] * many + storage[order], append=-1) != 0]
+    return op[order], storage[order], need[order]
 
 
-def _elements(graph: Graph, name: str, places: CutTensors) -> int:
-    """Bytes of a tensor's elements, or of its whole storage if that is never cut."""
-    tensor = graph.tensor[name]
-    if name not in places.places or graph.symbols is not None:
-        return graph.tensor[graph.root[name][0]].nbytes
-    return math.prod(tensor.shape or ()) * BITS[str(tensor.dtype)] // 8
-
-
-def _shortest(graph: Graph, op: Op, name: str, places: CutTensors) -> Iterator[tuple[int, int]]:
-    """Axes of a tensor, each with the fewest positions that a step of the op needs."""
-    shape = graph.tensor[name].shape
-    assert shape is not None
-    for axis in op.axes:
-        # An op is not cut along an axis of one unit, or if an output cannot be cut there.
-        if places.unit(op, axis) in (None, axis.extent):
-            continue
-        for window in axis.windows:
-            place = places.place(name, window.axis)
-            if window.tensor != name or place is None:
-                continue
-            low, high = _spans(window, axis.extent, shape[window.axis])
+def _extents(graph: Graph, places: CutTensors) -> tuple[Ints, Ints]:
+    """Positions along the axis of each window, and the fewest of them that a piece needs."""
+    columns, axes = graph.columns, graph.columns.axes
+    whole, part = columns.window_extents, columns.window_extents.copy()
+    # Tensors whose storage holds no other tensor are cut anywhere, and so are ops that write them.
+    cut = np.array([name in places.places for name in columns.names], np.bool_)
+    simple = cut & (np.bincount(columns.root, minlength=len(cut))[columns.root] == 1)
+    plain = np.array([not op.bodies and op.sequence is None for op in graph.ops], np.bool_)
+    viewed = np.zeros(len(plain), np.bool_)
+    viewed[columns.outputs.owner[~simple[columns.outputs.item]]] = True
+    # An op is not cut along an axis of one unit, or if an output cannot be cut there.
+    runs = plain[axes.op] & (axes.extent > 1)
+    listed = [(op, axis) for op in graph.ops for axis in op.axes]
+    for k in np.flatnonzero(viewed[axes.op]).tolist():
+        runs[k] &= places.unit(*listed[k]) not in (None, listed[k][1].extent)
+    rows = runs[axes.axis] & simple[axes.tensor]
+    part[rows] = columns.shortest[rows]
+    for k in np.flatnonzero(runs[axes.axis] & cut[axes.tensor] & ~simple[axes.tensor]).tolist():
+        window = columns.windows[k]
+        place = places.place(window.tensor, window.axis)
+        if place is not None:
+            low, high = _spans(window, int(axes.extent[axes.axis[k]]), int(whole[k]))
             pitches = -(-high // place.pitch) - low // place.pitch
-            yield window.axis, int(pitches.min()) * place.pitch
+            part[k] = min(int(pitches.min()) * place.pitch, int(whole[k]))
+    return whole, part
 
 
 def _spans(window: Window, steps: int, extent: int) -> tuple[Ints, Ints]:

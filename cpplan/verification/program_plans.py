@@ -21,6 +21,7 @@ from cpplan.verification.bound_table import (
     FOOTPRINT,
     FORCED,
     LARGEST,
+    LEAST_PIECE,
     MINIMUM_CUT,
     SHARED,
 )
@@ -91,8 +92,10 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     graph = source.graph if isinstance(source, Program) else source
     described = describe_pieces(graph, plan.pieces) if plan.pieces else None
     program = planned_program(source, plan, described)
-    # Bytes copied can only be counted on the access trace.
-    alone = tuple(plan.pools) == (Pool(),) and not plan.pieces and plan.copied_bytes is None
+    if described is None:
+        _check_copied(None, program, plan, ())
+    # Bytes that pieces copy can only be counted on the access trace.
+    alone = tuple(plan.pools) == (Pool(),) and not plan.pieces
     if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
         return found
     if _moves_alone(plan) and runs_once(program) and (found := _check_pooled(program, plan)):
@@ -101,7 +104,7 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     needed = needed_buffers(accesses, plan.pools)
     if described is not None:  # bytes copied depend on the offsets
         match_buffers(needed, plan, planned_offsets(plan))
-    _check_copied(described, program, plan, accesses)
+        _check_copied(described, program, plan, accesses)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, runs)
@@ -126,8 +129,9 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
     """
     needed = buffers_of_single_runs(program, plan.residency)
     peak = is_peak(needed, plan.objective)
-    # These two bounds hold for any aliases: the largest buffer, and 0 bytes.
-    proved = peak and (plan.bound_by == LARGEST or (plan.bound_by, plan.lower_bound) == (FORCED, 0))
+    # These bounds hold for any aliases: the largest buffer, the least piece, and 0 bytes.
+    none = (plan.bound_by, plan.lower_bound) == (FORCED, 0)
+    proved = peak and (plan.bound_by in (LARGEST, LEAST_PIECE) or none)
     if not plan.relations and (proved or not plan.sharing):
         check_costs(program, plan)
         check_first_last(plan)
@@ -152,6 +156,8 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
         if shared is None:
             return None
         floors = Floors(shared=shared)
+    if plan.bound_by == LEAST_PIECE:
+        floors = cited_floors(program, plan, (), (), program.graph)
     if plan.bound_by == FORCED:
         floors = Floors(forced=_forced_by_hand_overs(program, plan, needed, allowed))
     check_costs(program, plan)

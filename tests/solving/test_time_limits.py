@@ -15,7 +15,7 @@ from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import AliasingTuning
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
@@ -33,11 +33,17 @@ from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.order_turns import NO_TIME_TO_ORDER
 from cpplan.solving.run import NO_TIME_TO_SHARE
+from cpplan.splitting import lines
+from cpplan.splitting.bounds import least_piece
+from cpplan.splitting.lines import Lines, can_split
+from cpplan.splitting.problem import SplitProblem
 from cpplan.verification import program_plans
 from cpplan.verification.access_trace import replay
+from cpplan.verification.piece_bound import least_piece as checked_least_piece
 from cpplan.verification.shared_bound import Sharing
 from cpplan.verification.storages import relaxed_storages
-from tests.benchmarks.time_limits import GRAPHS
+from cpplan.verification.verifier import verify
+from tests.benchmarks.time_limits import GRAPHS, with_axes
 
 
 def random_order_problem(seed: int, ops: int, storages: int) -> OrderProblem:
@@ -348,6 +354,34 @@ def test_ops_of_many_tensors_take_linear_work(make):
 
     work(10)
     assert calls(lambda: work(800)) < 5 * calls(lambda: work(200))
+
+
+def test_the_least_piece_of_an_op_of_many_tensors_takes_linear_work():
+    def work(count: int) -> None:
+        graph = with_axes(GRAPHS["fan_in"](count))
+        found = least_piece(SplitProblem(as_program(graph), Residency())).bytes
+        assert found == checked_least_piece(graph, Residency(), ())
+
+    work(10)
+    assert calls(lambda: work(800)) < 5 * calls(lambda: work(200))
+
+
+def test_a_plan_without_pieces_is_checked_without_an_access_trace(monkeypatch):
+    graph = with_axes(GRAPHS["residual"](40))
+    plan = solve(graph, split=True, deterministic=True, time_limit=0.01)
+    assert (plan.pieces, plan.copied_bytes, plan.bound_by) == ((), 0, "least piece")
+    monkeypatch.setattr(program_plans, "replay", None)
+    verify(graph, plan)
+    with pytest.raises(VerificationError, match="copied bytes"):
+        verify(graph, replace(plan, copied_bytes=1))
+
+
+def test_axes_that_may_be_cut_are_found_once(monkeypatch):
+    graph, found = with_axes(GRAPHS["residual"](40)), []
+    monkeypatch.setattr(lines, "_find_lines", lambda graph: found.append(graph) or Lines(*[{}] * 5))
+    can_split(graph)
+    SplitProblem(as_program(graph), Residency()).lines  # noqa: B018
+    assert len(found) == 1
 
 
 def test_without_time_to_read_what_may_be_shared_nothing_is(monkeypatch):

@@ -11,10 +11,15 @@ from support.cases import seeds
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
-from cpplan.splitting.frontier import Frontier
+from cpplan.splitting import frontier
+from cpplan.splitting.frontier import Frontier, whole_peaks
 from cpplan.splitting.least_peak import LeastPeak
 from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.region import Region
+from cpplan.splitting.styles import Style
+from tests.benchmarks.time_limits import GRAPHS, with_axes
 from tests.support.split_networks import Network
+from tests.support.split_oracle import random_twins
 
 
 def tailed_problem() -> SplitProblem:
@@ -55,3 +60,29 @@ def test_regions_at_the_peak_are_estimated_before_those_of_a_long_tail() -> None
     # Each style of a region takes 0.002 counted seconds.
     brief = Frontier(problem, Deadline(0.02, deterministic=True)).divisions()[-1].peak
     assert brief == least < max(problem.boundary)
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_ops_that_are_not_cut_need_what_a_region_of_one_op_needs(seed: int) -> None:
+    graph = random_twins(random.Random(seed), 22).graph()
+    for residency in (Residency(), Residency(inputs="keep"), Residency(inputs="outside")):
+        for sharing in (frozenset(), frozenset({"in place"})):
+            problem = SplitProblem(to_anf(graph), residency, sharing)
+            alone = [Region(problem, k, k + 1) for k in range(len(problem.ops))]
+            assert whole_peaks(problem) == [region.estimate(Style()).peak for region in alone]
+
+
+def test_ops_far_from_the_peak_are_in_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions: list[tuple[int, int]] = []
+
+    class Counted(Region):
+        def __init__(self, problem: SplitProblem, start: int, stop: int):
+            regions.append((start, stop))
+            super().__init__(problem, start, stop)
+
+    monkeypatch.setattr(frontier, "Region", Counted)
+    problem = SplitProblem(to_anf(with_axes(GRAPHS["chain"](900))), Residency())
+    found = Frontier(problem, Deadline(0.02, deterministic=True))
+    assert len(regions) <= 10
+    # Places between which nothing is cut are joined.
+    assert len(found.divisions()[0].choices) < 300

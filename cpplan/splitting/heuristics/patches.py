@@ -7,12 +7,12 @@ import numpy as np
 from cpplan.program.liveness import live_bytes
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
-from cpplan.splitting.frontier import Choice, choose_cuts
+from cpplan.splitting.frontier import choose_cuts
 from cpplan.splitting.heuristics.registered import register
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
-from cpplan.splitting.schedule import RegionRuns, join, run_choice
-from cpplan.splitting.styles import Run, Style
+from cpplan.splitting.schedule import RegionRuns, join, run_whole
+from cpplan.splitting.styles import Run
 from cpplan.splitting.tuning import SplittingTuning
 
 
@@ -26,7 +26,6 @@ def patches(problem: SplitProblem, most_cost: float, deadline: Deadline) -> list
     tuning = tuned(SplittingTuning)
     best: tuple[int, list[RegionRuns]] | None = None
     total = sum(op.cost for op in problem.ops)
-    whole = [run_choice(problem, Choice(k, k + 1, Style())) for k in range(len(problem.ops))]
     ends = choose_cuts(problem, tuning.most_cuts, tuning.steepest)[1:]
     for count in tuning.strips:
         for stop in ends:
@@ -35,7 +34,7 @@ def patches(problem: SplitProblem, most_cost: float, deadline: Deadline) -> list
             found = _in_patches(problem, stop, count)
             if found is None or total + found[1] > most_cost:
                 continue
-            parts = [found[0], *whole[stop:]]
+            parts = [found[0], run_whole(stop, len(problem.ops))]
             peak = int(live_bytes(join(problem, parts)[1]).max())
             if best is None or peak < best[0]:
                 best = peak, parts
