@@ -53,11 +53,12 @@ def _reporter(
 ) -> Callable[[int | None, int, str], None]:
     """Function that records the cost of moves and its bound in the history."""
     unit = "cycles of moves" if request.objective == "time" else "B moved"
+    where = " in these pieces" if request.split else ""
 
     def report(paid: int | None, bound: int, source: str) -> None:
         value = "no plan yet" if paid is None else f"{paid} {unit}"
         event = Progress(
-            budget.deadline.elapsed(), None, None, f"{value}, at least {bound}: {source}"
+            budget.deadline.elapsed(), None, None, f"{value}, at least {bound}{where}: {source}"
         )
         history.append(event)
         if request.progress is not None:
@@ -133,9 +134,16 @@ def _verified_plan(
     split: Split | None,
     history: Sequence[Progress],
 ) -> Plan:
-    """The plan of the best moves found, verified."""
-    from cpplan.solving.spilled_plan import make_spilled_plan
+    """The plan of the best moves found, verified.
 
+    The bound on moves is of one graph of pieces, where other pieces may move fewer bytes.
+    """
+    from cpplan.solving.spilled_plan import make_spilled_plan
+    from cpplan.spilling.bounds import MovedBound
+    from cpplan.verification.bound_table import NOTHING
+
+    if request.split:
+        found = replace(found, bound=MovedBound(0, NOTHING))
     plan = make_spilled_plan(
         found,
         program.graph,
@@ -143,6 +151,7 @@ def _verified_plan(
         _residency(request),
         share=request.in_place,
         time=request.objective == "time",
+        scope="every splitting" if request.split else None,
         runtime=budget.deadline.elapsed(),
         history=history,
     )

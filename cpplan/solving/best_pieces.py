@@ -38,7 +38,7 @@ def uncut(plan: Plan) -> Plan:
         return plan
     reason = "no op can be cut along an axis"
     message = reason if plan.message is None else f"{plan.message}; {reason}"
-    return replace(plan, message=message, copied_bytes=0)
+    return replace(plan, message=message, copied_bytes=None if plan.spills else 0)
 
 
 def split_ops(run: Run, source: Program | Problem) -> Split:

@@ -216,12 +216,12 @@ def _solve(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     request.check_source(source)
     if isinstance(source, Program) and source.graph.symbols is not None:
         return _solve_symbolic(source, request, budget.deadline)
+    if request.split and cannot_split(source):
+        return uncut(_solve(source, request.without_pieces(), budget))
     if request.spill:
         from cpplan.solving.best_moves import plan_moves
 
         return plan_moves(source, request, budget)
-    if request.split and cannot_split(source):
-        return uncut(solve_request(source, request.without_pieces()))
     run = make_run(source, request, budget)
     searched: OrderOutcome | None = None
     with using(budget.tuning), telling(lambda text: run.record(None, None, text)):

@@ -28,6 +28,7 @@ def make_spilled_plan(
     *,
     share: bool,
     time: bool = False,
+    scope: Scope | None = None,
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
@@ -47,6 +48,8 @@ def make_spilled_plan(
         True if aliases in place were allowed.
     time
         True if the time was minimised instead of the bytes moved.
+    scope
+        Plans that the bound covers; those that the search says, if left out.
     runtime
         Seconds so far.
     history
@@ -54,7 +57,8 @@ def make_spilled_plan(
     """
     graph, layout, bound = found.program.graph, found.layout, found.bound
     origin = found.origin or {}
-    scope: Scope = "every order" if found.every_order else "given order"
+    if scope is None:
+        scope = "every order" if found.every_order else "given order"
     base_cost = sum_costs(op.cost for op in model.ops)
     least = least_time(base_cost, bound.value, pools[1]) if time else None
     common: dict[str, Any] = {

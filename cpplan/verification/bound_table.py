@@ -216,7 +216,9 @@ COST_BOUNDS = (
 
 # Bounds on the bytes moved between two pools, if tensors may move.
 MOVED_BOUNDS = (
-    ProvedBound(NOTHING, "every order", "yes", "recomputed", "no plan moves fewer than 0 bytes"),
+    ProvedBound(
+        NOTHING, "every splitting", "yes", "recomputed", "no plan moves fewer than 0 bytes"
+    ),
     ProvedBound(
         ROOM_PRICES,
         "given order",

@@ -4,9 +4,9 @@
         [--csv FILE] [MODEL ...]
 
 Floats count as one byte, as after quantization. Ops may access the slow pool, and no op runs more
-than once. The bound on bands is that of their graph of pieces at its order. With ``--processor``
-the limit counts processor time, with one worker. Every plan is simulated. ``spilling_pieces.csv``
-beside this file has a row measured with ``--processor --time-limit 25``.
+than once. With ``--processor`` the limit counts processor time, with one worker. Every plan is
+simulated. ``spilling_pieces.csv`` beside this file has a row measured with ``--processor
+--time-limit 25``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import cpplan
 from cpplan import Graph, Pool
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
-HEAD = ("model", "KiB", "whole", "whole bound", "pieces", "pieces bound", "ops cut", "copied")
+HEAD = ("model", "KiB", "whole", "whole bound", "pieces", "ops cut", "copied")
 HEAD += ("extra work", "cpu s")
 
 
@@ -62,7 +62,7 @@ def main() -> None:
                     cpplan.simulate(graph, plan)
             extra = round((cut.cost or 0) / (cut.base_cost or 1) - 1, 4)
             moved = whole.moved_bytes, whole.moved_bytes_bound, cut.moved_bytes
-            figures = *moved, cut.moved_bytes_bound, len(cut.pieces), cut.copied_bytes or 0
+            figures = *moved, len(cut.pieces), cut.copied_bytes or 0
             rows.append((graph.name, kib, *figures, extra, seconds))
             print("| " + " | ".join(map(str, rows[-1])) + " |", flush=True)
             if chosen.csv is not None:

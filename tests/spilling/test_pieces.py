@@ -12,6 +12,7 @@ import cpplan
 from cpplan import Graph, Op, Plan, Pool, Tensor
 from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import VerificationError
+from tests.support.split_networks import Network
 
 ONNX = Path(__file__).resolve().parents[2] / "datasets" / "onnx"
 
@@ -69,6 +70,22 @@ def test_without_axes_no_op_is_cut() -> None:
     assert solved(graph, 1024, split=True).moved_bytes == solved(graph, 1024).moved_bytes
 
 
+def test_no_bound_on_moves_of_pieces_lies_above_moves_of_other_pieces() -> None:
+    """In place, other pieces are chosen, and each choice has a bound of its own."""
+    net = Network()
+    x = net.image(4, 2, 3)
+    net.turn(net.add(net.relu(net.conv(x, 3, taps=1)), x))
+    graph = net.graph()
+    for capacity in range(12, 80, 4):
+        plans = [solved(graph, capacity, split=True, in_place=again) for again in (False, True)]
+        for plan in plans:
+            cpplan.verify(graph, plan)
+            assert plan.scope == "every splitting"
+            least = min(p.moved_bytes for p in plans if p.moved_bytes is not None)
+            assert plan.moved_bytes_bound <= least
+            assert (plan.status == "optimal") == (plan.moved_bytes == 0)
+
+
 def test_an_input_that_does_not_fit_is_read_in_bands() -> None:
     """All rows begin in the fast pool but 17: 16 do not fit, and one makes room for a row of a."""
     rows = {"x": 64, "a": 64, "b": 32, "y": 2}
@@ -85,7 +102,7 @@ def test_an_input_that_does_not_fit_is_read_in_bands() -> None:
 
     graph = Graph("large input", tensors, (op("x", "a", 1), op("a", "b", 2), op("b", "y", 16)))
     whole, cut = solved(graph, 3072), solved(graph, 3072, split=True)
-    assert (cut.moved_bytes, cut.status) == (17 * 64, "optimal")
+    assert (cut.moved_bytes, cut.status) == (17 * 64, "feasible")
     # The first op reads x in the slow pool and writes a there, where the second reads it.
     assert (whole.moved_bytes, whole.status) == (3 * 4096, "optimal")
     cpplan.simulate(graph, cut)
@@ -105,7 +122,6 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
     assert whole.moved_bytes is not None
     assert cut.moved_bytes is not None
     assert cut.moved_bytes < 0.01 * whole.moved_bytes
-    assert cut.moved_bytes_bound > 0.5 * cut.moved_bytes
     for plan in (whole, cut):
         cpplan.simulate(graph, plan)
 
@@ -140,7 +156,7 @@ def test_an_op_that_fits_in_no_pieces_is_named_with_the_bytes_of_its_least(capac
     assert plan.message == (
         f"op g needs 192 B of pool fast, which holds {capacity} B: {missing} B are missing"
     )
-    assert solved_apart(three_pools(), 192).status == "optimal"
+    assert solved_apart(three_pools(), 192).status == "feasible"
 
 
 def test_an_op_that_does_not_fit_whole_proves_nothing_if_pieces_might() -> None:
