@@ -45,6 +45,7 @@ __all__ = [
     "partitioner",
     "read_torch",
     "reorder_graph_module",
+    "reports",
     "training_graph",
     "training_module",
     "training_step",
@@ -360,24 +361,52 @@ def partitioner(**options: Any) -> Partitioner:
     return Partitioner(read_settings(options))
 
 
-def last_report() -> TrainingReport:
-    """The report of the last training step planned in this process.
+def last_report(compiled: Any | None = None) -> TrainingReport | None:
+    """The report of the graph of a compiled module that was planned last; ``None`` without one.
+
+    A module has no report before its first run, and none if dynamo leaves it to eager torch.
+
+    Parameters
+    ----------
+    compiled
+        Module or function as ``torch.compile`` returns it, or the module that it was given.
+        ``None`` for the graph planned last in this process, if no other module was compiled for a
+        plan since.
 
     Raises
     ------
     InputError
-        If no training step was planned.
+        If ``compiled`` is neither a module nor compiled.
     MissingExtraError
         If the package ``torch`` is missing.
     """
     _need_torch("planning training steps")
-    from cpplan.io.torch.training.report import all_reports
-    from cpplan.model.errors import InputError
+    from cpplan.io.torch.training.report import latest_report
 
-    reports = all_reports()
-    if not reports:
-        raise InputError("no training step was planned yet: run the compiled model once")
-    return reports[-1]
+    return latest_report(compiled)
+
+
+def reports(compiled: Any | None = None) -> list[TrainingReport]:
+    """Reports of the graphs of a compiled module, one for each graph and shape, the latest last.
+
+    Of all reports of a process, the last 64 are kept.
+
+    Parameters
+    ----------
+    compiled
+        As for :func:`last_report`; ``None`` for all reports of this process.
+
+    Raises
+    ------
+    InputError
+        If ``compiled`` is neither a module nor compiled.
+    MissingExtraError
+        If the package ``torch`` is missing.
+    """
+    _need_torch("planning training steps")
+    from cpplan.io.torch.training.report import reports_of
+
+    return reports_of(compiled)
 
 
 def _need_torch(purpose: str) -> None:

@@ -104,6 +104,12 @@ class _Compiled:
 
     def _begin(self, report: TrainingReport) -> None:
         if self.settings.measure:
-            self.step = FirstStep(report, lambda told: _log.info("%s", told))
+            self.step = FirstStep(report, _tell)
         else:
             _log.info("%s", report)
+
+
+def _tell(report: TrainingReport) -> None:
+    """Log the report of a step whose peak was measured, and warn if it misses the limit."""
+    _log.info("%s", report)
+    report.warn_of_missed()

@@ -18,6 +18,7 @@ from cpplan.io.torch.training.joint_graph import (
     Workspaces,
     read_joint,
 )
+from cpplan.io.torch.training.origins import find_origin
 from cpplan.io.torch.training.planning import plan_schedule
 from cpplan.io.torch.training.report import TrainingReport, make_report
 from cpplan.io.torch.training.settings import Settings, work_in
@@ -106,6 +107,4 @@ def partition(
 
 def plan_joint(joint: JointGraph, settings: Settings) -> TrainingReport:
     """The report of a schedule within the settings' limits."""
-    schedule = plan_schedule(joint, settings)
-    limits = schedule.memory_limit, settings.cost_limit
-    return make_report(joint, schedule, limits, settings.resident == "count")
+    return make_report(joint, plan_schedule(joint, settings), settings, find_origin())

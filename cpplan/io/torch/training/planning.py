@@ -13,8 +13,7 @@ import numpy as np
 
 from cpplan.io.torch.training.joint_graph import JointGraph
 from cpplan.io.torch.training.plan_cache import find_plan, keep_plan, plan_key
-from cpplan.io.torch.training.settings import Settings, limit_in
-from cpplan.io.torch.training.shares import SMALL, is_small, line_on_missed, process_peak
+from cpplan.io.torch.training.settings import Settings, is_missed, limit_in
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError, NotFoundError
 from cpplan.model.remat_problem import RematProblem
@@ -106,8 +105,7 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     InfeasibleError, NotFoundError
         If it is proved that no schedule is within the limits, or none was found in time, and
         ``on_infeasible`` is ``"error"``. Names the missing bytes, the op, and options that would
-        help. A share may be missed by few bytes beside the process's peak; a line of logging then
-        says so.
+        help.
     """
     start = time.monotonic()
     outside = joint.resident if settings.resident == "count" else 0
@@ -286,16 +284,12 @@ def _ended_early(found: dict[str, Any], limit: int | None, settings: Settings) -
 def _check(
     joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
 ) -> None:
-    """Raise if a schedule exceeds a limit, other than a share by few bytes."""
+    """Raise if a schedule exceeds a limit, other than a share by a hundredth of it."""
     limit, most = found.memory_limit, settings.cost_limit
-    if limit is not None and found.peak > limit:
-        process, share = process_peak(), settings.memory_limit
-        if not (isinstance(share, str) and is_small(found.peak - limit, process)):
-            proved = found.least > limit
-            text = _shortfall(joint, problem, found, settings, outside)
-            raise InfeasibleError(text) if proved else NotFoundError(text)
-        name = joint.graph.name
-        _log.warning("%s", line_on_missed(name, share, limit, found.peak, process))
+    tolerates = isinstance(settings.memory_limit, str)
+    if limit is not None and (is_missed(limit, found.peak) if tolerates else found.peak > limit):
+        text = _shortfall(joint, problem, found, settings, outside)
+        raise InfeasibleError(text) if found.least > limit else NotFoundError(text)
     if most is not None and _exceeds(found.cost, most, found):
         text = (
             f"{joint.graph.name}: the least work found within {format_bytes(limit)} is "
@@ -335,7 +329,6 @@ def _shortfall(
     if isinstance(settings.memory_limit, str):
         asked += f" ({settings.memory_limit})"
         enough = f"'{math.ceil(1000 * found.peak / found.unplanned) / 10:g}%'"
-        reason += f", and more than {SMALL:.0%} of the process's {format_bytes(process_peak())}"
     helps = [f"memory_limit={enough}"]
     if outside:
         text = f"resident='outside' if the limit is not meant to hold the {format_bytes(outside)} "

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cpplan.io.torch.training.origins import (
+    Origin,
+    backend_of,
+    belongs,
+    newest_backend,
+)
+from cpplan.io.torch.training.settings import is_missed
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.program.anf import Program
 
 if TYPE_CHECKING:
     from cpplan.io.torch.training.joint_graph import JointGraph
     from cpplan.io.torch.training.planning import Schedule
+    from cpplan.io.torch.training.settings import Settings
     from cpplan.model.plan import Plan
 
 
-@dataclass
+@dataclass(eq=False)
 class TrainingReport:
-    """Report of a planned step.
+    """Report of a planned step: of one graph of a compiled module, at one shape of its inputs.
 
     Attributes
     ----------
     name
-        The graph's name.
+        The graph's name: ``"step"``, or ``"inference"`` without gradients.
+    origin
+        The part of a module that the graph was traced from, with the shapes of its inputs; ``None``
+        if dynamo did not trace it.
     memory_limit, cost_limit
-        The limits; each is ``None`` if it was not set.
+        The limits, a share in bytes; each is ``None`` if it was not set.
+    share
+        The limit as it was given, if it is a share; else ``None``.
     resident
         Bytes of parameters, buffers and inputs.
     counts_resident
@@ -48,8 +62,10 @@ class TrainingReport:
     """
 
     name: str
+    origin: Origin | None
     memory_limit: int | None
     cost_limit: float | None
+    share: str | None
     resident: int
     counts_resident: bool
     predicted_peak: int
@@ -60,23 +76,70 @@ class TrainingReport:
     joint: JointGraph = field(repr=False)
     measured_peak: int | None = None
 
+    @property
+    def missed(self) -> int | None:
+        """Bytes by which the larger of both peaks exceeds the limit; ``None`` without a limit."""
+        if self.memory_limit is None:
+            return None
+        return max(
+            0,
+            self.predicted_peak - self.memory_limit,
+            (self.measured_peak or 0) - self.memory_limit,
+        )
+
+    @property
+    def title(self) -> str:
+        """The graph's name and origin."""
+        return self.name if self.origin is None else f"{self.name} of {self.origin}"
+
     def __str__(self) -> str:
         schedule = self.schedule
         limits = []
         if self.memory_limit is not None:
-            limits.append(f"limit {format_bytes(self.memory_limit)}")
+            limits.append(f"limit {self._limit}")
         if self.cost_limit is not None:
             limits.append(f"work at most {self.cost_limit:g} times")
         measured = "not measured"
         if self.measured_peak is not None:
             measured = f"measured {format_bytes(self.measured_peak)}"
         source = "from the cache" if schedule.cached else f"planned in {schedule.seconds:.1f} s"
+        missed = f"limit missed by {format_bytes(self.missed)}, " if self.missed else ""
         return (
-            f"{self.name}: {', '.join(limits) or 'no limit'}: predicted peak "
+            f"{self.title}: {', '.join(limits) or 'no limit'}: predicted peak "
             f"{format_bytes(self.predicted_peak)} (unplanned {format_bytes(schedule.unplanned)}), "
-            f"{measured}, extra work {schedule.extra_work:.2%} "
+            f"{measured}, {missed}extra work {schedule.extra_work:.2%} "
             f"(bound {schedule.extra_bound:.2%}), {source}"
         )
+
+    @property
+    def _limit(self) -> str:
+        assert self.memory_limit is not None
+        text = format_bytes(self.memory_limit)
+        return text if self.share is None else f"{text} ({self.share})"
+
+    def warn_of_missed(self) -> None:
+        """Warn if a peak misses the limit by more than a hundredth of it, the predicted one first.
+
+        Once the peak is measured, only a miss that was not predicted is worth another warning.
+        """
+        limit, least, reason = self.memory_limit, self.schedule.least, ""
+        if is_missed(limit, self.predicted_peak) and self.measured_peak is None:
+            peak, reason = (
+                f"predicted peak of {format_bytes(self.predicted_peak)}",
+                "was found in time",
+            )
+            if limit is not None and least > limit:
+                reason = f"exists: every one needs at least {format_bytes(least)}"
+            reason = f"no schedule within it {reason}"
+        elif is_missed(limit, self.measured_peak) and not is_missed(limit, self.predicted_peak):
+            peak = f"measured peak of {format_bytes(self.measured_peak)}"
+            reason = f"{format_bytes(self.predicted_peak)} were predicted"
+        if reason:
+            warnings.warn(
+                f"{self.title}: the {peak} misses the limit of {self._limit} by "
+                f"{format_bytes(self.missed)}: {reason}",
+                stacklevel=2,
+            )
 
     @cached_property
     def program(self) -> Program:
@@ -109,23 +172,31 @@ class TrainingReport:
         self.plan.report(path, self.program, notes={"training step": str(self)})
 
 
-_reports: list[TrainingReport] = []
+# Reports with the newest backend of ``torch.compile`` when each was made.
+_reports: list[tuple[TrainingReport, Any]] = []
 _MOST_REPORTS = 64
 
 
 def make_report(
-    joint: JointGraph, schedule: Schedule, limits: tuple[int | None, float | None], counts: bool
+    joint: JointGraph,
+    schedule: Schedule,
+    settings: Settings,
+    origin: Origin | None,
 ) -> TrainingReport:
     """Make the report of a schedule, and add it to the reports of this process."""
     runs: dict[str, int] = {}
     for name in schedule.order:
         runs[name] = runs.get(name, 0) + 1
     again = sum((runs[name] - 1) * count for name, count in joint.operations.items())
+    share = settings.memory_limit if schedule.memory_limit is not None else None
     found = TrainingReport(
         joint.graph.name,
-        *limits,
+        origin,
+        schedule.memory_limit,
+        settings.cost_limit,
+        share if isinstance(share, str) else None,
         joint.resident,
-        counts,
+        settings.resident == "count",
         schedule.peak,
         schedule,
         _saved(joint, schedule),
@@ -133,14 +204,49 @@ def make_report(
         sum(joint.operations.values()),
         joint,
     )
-    _reports.append(found)
+    _reports.append((found, newest_backend()))
     del _reports[:-_MOST_REPORTS]
+    found.warn_of_missed()
     return found
 
 
-def all_reports() -> list[TrainingReport]:
-    """Reports of the graphs planned in this process, the latest last; at most 64."""
-    return list(_reports)
+def reports_of(compiled: Any | None = None) -> list[TrainingReport]:
+    """Reports of a compiled module or function, or of this process, the latest last; at most 64.
+
+    Those of a module are the reports of its own call of ``torch.compile``. If there are none, since
+    dynamo runs what it compiled in an earlier call, they are the reports of that call.
+
+    Raises
+    ------
+    InputError
+        If the argument is neither a module nor compiled.
+    """
+    found = [report for report, _ in _reports]
+    if compiled is None:
+        return found
+    traced = [(report, report.origin) for report in found if report.origin is not None]
+    backend = backend_of(compiled)
+    own = [report for report, origin in traced if origin.backend is backend]
+    if own:
+        return own
+    calls = [
+        origin.backend
+        for _, origin in traced
+        if belongs(origin, compiled) and (backend is None or origin.backend == backend)
+    ]
+    return [report for report, origin in traced if any(origin.backend is call for call in calls)]
+
+
+def latest_report(compiled: Any | None = None) -> TrainingReport | None:
+    """The latest report of a compiled module or function, or since the last ``torch.compile``."""
+    if compiled is not None:
+        found = reports_of(compiled)
+        return found[-1] if found else None
+    if not _reports:
+        return None
+    report, backend = _reports[-1]
+    newest = newest_backend()
+    return report if newest is None or newest is backend else None
 
 
 def _saved(joint: JointGraph, schedule: Schedule) -> int:

@@ -14,6 +14,8 @@ from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
 from cpplan.solving.shares import is_share, parse_share
 
+# Part of a limit by which a peak may exceed it before this is worth a warning.
+TOLERANCE = 0.01
 _CHOICES = {
     "resident": ("count", "outside"),
     "on_infeasible": ("error", "best"),
@@ -30,9 +32,7 @@ class Settings:
     memory_limit
         Limit on the peak of a step, in bytes or as text (``"2 GiB"``), within which the least extra
         work is searched for. It may also be a share of the peak of each training graph without a
-        plan (``"60%"``). A graph that cannot keep its share, as one of a few ops after a graph
-        break, is then planned at the least peak found if that is above by at most a hundredth of
-        the process's peak; graphs without gradients have no limit.
+        plan (``"60%"``); graphs without gradients then have no limit.
     cost_limit
         Limit on the work of a step, as a multiple of running every op once (``1.1``), within which
         the least peak is searched for. Without any limit it is 1: no op runs again, and only the
@@ -63,7 +63,8 @@ class Settings:
         True to measure the peak of the first step (CPU) by the allocator's events.
     on_infeasible
         If no schedule within the limit is found: ``"error"`` raises, ``"best"`` takes the schedule
-        of least peak.
+        of least peak, with a warning. If left out, it is ``"best"`` for a share, since a graph of a
+        few ops, as after a graph break, may not get by with less; else ``"error"``.
     fallback
         If a graph cannot be planned: ``"error"`` raises, ``"eager"`` runs it without a plan.
     cache
@@ -129,6 +130,9 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
     _check_others(given)
     if isinstance(given.get("cache"), (str, PathLike)):
         given["cache"] = Path(given["cache"])
+    given.setdefault(
+        "on_infeasible", "best" if isinstance(given.get("memory_limit"), str) else "error"
+    )
     return Settings(**given)
 
 
@@ -168,6 +172,17 @@ def limit_in(settings: Settings, unplanned: int, *, trains: bool = True) -> int 
     if isinstance(limit, str):
         return math.floor(parse_share(limit) * unplanned)
     return limit
+
+
+def is_missed(limit: int | None, peak: int | None) -> bool:
+    """True if a peak exceeds a limit by more than a hundredth of the limit.
+
+    Examples
+    --------
+    >>> is_missed(1000, 1010), is_missed(1000, 1011), is_missed(None, 1011)
+    (False, True, False)
+    """
+    return limit is not None and peak is not None and peak - limit > TOLERANCE * limit
 
 
 def work_in(settings: Settings) -> Work:

@@ -26,6 +26,7 @@ from torch._prims.rng_prims import run_with_rng_state  # noqa: E402
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: E402
 
 from cpplan.io.torch import last_report, partitioner  # noqa: E402
+from cpplan.io.torch.training import planning  # noqa: E402
 from cpplan.io.torch.training.halves import split_halves  # noqa: E402
 from cpplan.io.torch.training.inductor import (  # noqa: E402
     keep_saved_inputs,
@@ -41,7 +42,7 @@ from tests.benchmarks.inductor_training import Trained, planned  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _fresh(tmp_path, monkeypatch):
-    monkeypatch.setenv("CPPLAN_CACHE", str(tmp_path / "plans"))
+    monkeypatch.setattr(planning, "user_cache", lambda: tmp_path / "plans")
     torch._dynamo.reset()
     forget_plans()
     torch.manual_seed(0)
