@@ -68,9 +68,9 @@ class OnnxNetwork:
         pads = self._constant(np.array([0, 0, 1, 2, 0, 0, 0, 1], np.int64))
         return self._node("Pad", [x, pads, *given])
 
-    def resize(self, x: str) -> str:
+    def resize(self, x: str, mode: str = "nearest") -> str:
         scales = self._constant(np.array([1, 1, 2, 2], np.float32))
-        return self._node("Resize", [x, "", scales], mode="nearest", nearest_mode="floor")
+        return self._node("Resize", [x, "", scales], mode=mode, nearest_mode="floor")
 
     def transposed(self, x: str, channels: int) -> str:
         weights = self.rng.standard_normal((self.shape[x][1], channels, 2, 2)).astype(np.float32)

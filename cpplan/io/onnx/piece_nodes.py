@@ -1,8 +1,9 @@
 """ONNX nodes that compute one piece of a node, from the parts of its inputs that it accesses.
 
 Most nodes compute a piece unchanged. Others need changed attributes, or changed inputs of numbers:
-padding is only at true borders, a reshape has the piece's shape. If no node computes a piece from a
-part of the input alone (a resizing that interpolates), there is no node for it.
+padding is only at true borders, a reshape has the piece's shape. A resizing that takes the nearest
+positions reads them through a Gather. If no node computes a piece from a part of the input alone
+(a resizing that interpolates), there is no node for it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,17 @@ class PieceNode:
     """A node, and the constants that it reads in addition to the whole node's tensors.
 
     The node uses the names of the whole node's tensors, but reads and writes parts of them.
+
+    Attributes
+    ----------
+    takes
+        Axis of the part of the first input -> positions that the node reads along it, in order,
+        instead of all.
     """
 
     node: onnx.NodeProto
     constants: Mapping[str, Array] = field(default_factory=dict)
+    takes: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def piece_node(node: onnx.NodeProto, operation: Operation, work: PieceWork) -> PieceNode | None:
@@ -104,7 +112,7 @@ def _with_numbers(
     return PieceNode(_copy(piece.node, kind=kind, inputs=[*given, *constants]), constants)
 
 
-def _window(piece: _Piece) -> PieceNode:
+def _window(piece: _Piece) -> PieceNode | None:
     """Convolutions and pools: padding at true borders, fewer groups."""
     node, work = piece.node, piece.work
     attributes: dict[str, Any] = {}
@@ -112,6 +120,9 @@ def _window(piece: _Piece) -> PieceNode:
     shape = piece.operation.shape()
     # A convolution's padding is always given in numbers; a pool's may decide what it counts.
     pool = node.op_type not in CONVOLUTIONS
+    given, rounds_up = piece.operation.attributes, False
+    own = given.get("pads") or [0] * 2 * len(slides)
+    may_round = given.get("ceil_mode") and not given.get("auto_pad", "").startswith("SAME")
     if not pool or any(piece.is_cut(node.output[0], 2 + k) for k in range(len(slides))):
         before, after = [], []
         for k, slide in enumerate(slides):
@@ -119,15 +130,22 @@ def _window(piece: _Piece) -> PieceNode:
             before.append(max(0, slide.before - start * slide.stride))
             past = (stop - 1) * slide.stride - slide.before + slide.reach
             after.append(max(0, past - shape[2 + k]))
+            if may_round and after[-1] >= slide.taps > own[len(slides) + k]:
+                # The last window begins behind the image. A pool that rounds up may say so, but
+                # runtimes refuse padding as large as a window.
+                after[-1], rounds_up = slide.taps - 1, True
+                low, high = piece.box(image)[2 + k]
+                if high - low + before[-1] + after[-1] < slide.reach:
+                    return None
         attributes["pads"] = before + after
-    groups = piece.operation.attributes.get("group", 1)
+    groups = given.get("group", 1)
     span = work.interval("channels")
     if groups > 1 and span is not None:
         attributes["group"] = span[1] - span[0]
     inputs = list(node.input)
     if node.op_type == "Conv" and not work.begins:
         inputs = inputs[:2]
-    but = ("auto_pad", "ceil_mode") if "pads" in attributes else ()
+    but = ("auto_pad", *(() if rounds_up else ("ceil_mode",))) if "pads" in attributes else ()
     assert image in work.boxes
     return PieceNode(_copy(node, but, inputs, **attributes))
 
@@ -281,19 +299,31 @@ def _gemm(piece: _Piece) -> PieceNode:
 
 
 def _resize(piece: _Piece) -> PieceNode | None:
-    """A Resize of the piece; ``None`` if a cut axis interpolates or picks positions."""
-    image = piece.node.input[0]
-    for cut, _ in piece.work.cut:
+    """A Resize of the positions taken along cut axes; ``None`` if one of these interpolates."""
+    image, inputs, label = piece.node.input[0], list(piece.node.input), piece.node.output[0]
+    takes: dict[int, list[int]] = {}
+    for cut, (start, stop) in piece.work.cut:
         window = cut.window.get(image)
-        if window is not None and window.table is not None:
+        if window is None or window.table is None:
+            continue
+        places = window.table[start:stop]
+        if any(high - low > 1 for low, high in places):
             return None
-    number = 3 if len(piece.node.input) > 3 else 0
-    if not number:
-        return PieceNode(_copy(piece.node))
+        first = piece.box(image)[window.axis][0]
+        takes[window.axis] = [low - first for low, _ in places]
     axes = piece.operation.attributes.get("axes") or range(len(piece.output()))
-    sizes = [piece.output()[axis][1] - piece.output()[axis][0] for axis in axes]
-    constants = {f"{piece.node.output[0]}/sizes": np.array(sizes, np.int64)}
-    return PieceNode(_copy(piece.node, inputs=[*list(piece.node.input)[:3], *constants]), constants)
+    if len(inputs) > 3:
+        sizes = [piece.output()[axis][1] - piece.output()[axis][0] for axis in axes]
+        constants = {f"{label}/sizes": np.array(sizes, np.int64)}
+        return PieceNode(_copy(piece.node, inputs=[*inputs[:3], *constants]), constants, takes)
+    number = len(inputs) - 1
+    scales = piece.operation.value(number) if number else None
+    if not takes or scales is None:
+        return None if takes else PieceNode(_copy(piece.node))
+    kept = [1.0 if axis in takes else scale for axis, scale in zip(axes, scales, strict=True)]
+    inputs[number] = f"{label}/scales"
+    constants = {inputs[number]: np.array(kept, np.float32)}
+    return PieceNode(_copy(piece.node, inputs=inputs), constants, takes)
 
 
 _RULES: Mapping[str, _Rule] = {

@@ -51,7 +51,8 @@ def _resized(
 ) -> list[tuple[int, int]] | None:
     """Input positions of each output place; ``None`` for forms that are not known here.
 
-    A coordinate that is nearly whole may be rounded either way: both positions count.
+    A coordinate that is nearly whole may be rounded either way: both positions count. Of a scale
+    that is a power of two, coordinates are exact.
     """
     mode = given.get("mode", "nearest")
     newer = kind == "Resize" and given["opset"] >= 11
@@ -66,9 +67,10 @@ def _resized(
         found = [k * (extent - 1) / (places - 1) for k in range(places)]
     else:
         return None
+    near = 0.0 if form != "align_corners" and math.frexp(scale)[0] == 0.5 else 1e-6
     if mode != "nearest":
-        lower = [math.floor(at - 1e-6) for at in found]
-        upper = [math.floor(at + 1e-6) for at in found]
+        lower = [math.floor(at - near) for at in found]
+        upper = [math.floor(at + near) for at in found]
         low, high = between(lower, extent), between(upper, extent)
         return [(a[0], b[1]) for a, b in zip(low, high, strict=True)]
     rounding = given.get("nearest_mode", "round_prefer_floor") if newer else "floor"
@@ -80,5 +82,5 @@ def _resized(
     }.get(rounding)
     if how is None:
         return None
-    low, high = (nearest([how(at + off) for at in found], extent) for off in (-1e-6, 1e-6))
+    low, high = (nearest([how(at + off) for at in found], extent) for off in (-near, near))
     return [(a[0], b[1]) for a, b in zip(low, high, strict=True)]

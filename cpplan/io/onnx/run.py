@@ -139,6 +139,9 @@ class OnnxRun:
                     name: self._values[name] for name in made.node.input if name in self._values
                 }
                 inputs = {**given, **parts, **made.constants}
+                for axis, positions in made.takes.items():
+                    image = made.node.input[0]
+                    inputs[image] = inputs[image].take(positions, axis)
                 if sums and self._ordered:
                     begun = make_ordered(made.node)
                     listed = [inputs[name] if name else None for name in made.node.input]

@@ -279,6 +279,10 @@ class _Writer:
                 piece.input[k] = self._constant(own, made.constants[name])
             elif name in work.boxes:
                 piece.input[k] = self._read(name, work.boxes[name], op.name)
+        for axis, positions in made.takes.items():
+            taken = f"{op.name}/{made.node.input[0]}/axis {axis}"
+            inputs = [piece.input[0], self._integers(positions)]
+            piece.input[0] = self._node("Gather", inputs, taken, f"{taken}/gather", axis=axis)
         adds = any(axis.accumulates for axis, _ in work.cut)
         pastes = []
         for k, name in enumerate(piece.output):
