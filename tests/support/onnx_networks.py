@@ -9,14 +9,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-OPSET = 20
-
 
 class OnnxNetwork:
     """A network in the making: each method adds a node, and returns the name of its result."""
 
-    def __init__(self, seed: int):
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, seed: int, opset: int = 20):
+        self.rng, self.opset = np.random.default_rng(seed), opset
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.shape: dict[str, tuple[int, ...]] = {}
@@ -70,7 +68,9 @@ class OnnxNetwork:
 
     def resize(self, x: str, mode: str = "nearest") -> str:
         scales = self._constant(np.array([1, 1, 2, 2], np.float32))
-        return self._node("Resize", [x, "", scales], mode=mode, nearest_mode="floor")
+        # Old versions need a region, even if none is used.
+        region = "" if self.opset > 11 else self._constant(np.zeros(0, np.float32))
+        return self._node("Resize", [x, region, scales], mode=mode, nearest_mode="floor")
 
     def transposed(self, x: str, channels: int) -> str:
         weights = self.rng.standard_normal((self.shape[x][1], channels, 2, 2)).astype(np.float32)
@@ -78,6 +78,56 @@ class OnnxNetwork:
 
     def op(self, kind: str, inputs: Sequence[str], **given: Any) -> str:
         return self._node(kind, list(inputs), **given)
+
+    def split(self, x: str, axis: int) -> tuple[str, str]:
+        """The first positions along an axis, at most half of them, and the others."""
+        extent = self.shape[x][axis]
+        sizes = [max(1, extent // 2), extent - max(1, extent // 2)]
+        if self.opset < 13:
+            first, second = self._nodes("Split", [x], 2, axis=axis, split=sizes)
+        else:
+            first, second = self._nodes("Split", [x, self._constant(np.array(sizes))], 2, axis=axis)
+        return first, second
+
+    def pool_and_places(self, x: str) -> tuple[str, str]:
+        """A pool, and the positions of the elements that it chose."""
+        y, places = self._nodes("MaxPool", [x], 2, kernel_shape=[2, 2])
+        return y, places
+
+    def largest(self, x: str) -> tuple[str, str]:
+        """Half of the columns, the largest values of each row, and their positions."""
+        count = self._constant(np.array([-(-self.shape[x][3] // 2)]))
+        values, places = self._nodes("TopK", [x, count], 2)
+        return values, places
+
+    def view(self, x: str, kind: int) -> str:
+        """The bytes of a tensor in another shape of four axes; columns are kept, or all axes."""
+        batch, channels, rows, columns = self.shape[x]
+        if kind == 0:
+            return self._node("Identity", [x])
+        if kind == 1 and rows % 2 == 0:
+            shape = self._constant(np.array([batch, 2 * channels, rows // 2, columns]))
+            return self._node("Reshape", [x, shape])
+        flat = self._node("Flatten", [x], axis=3)
+        shape = self._constant(np.array([batch, channels, rows, columns]))
+        return self._node("Reshape", [flat, shape])
+
+    def gelu(self, x: str) -> str:
+        """``x (1 + erf(x)) x``: it reads its input several times."""
+        one = self._constant(np.array(1, np.float32))
+        return self._node(
+            "Mul", [self._node("Mul", [x, self._node("Add", [self._node("Erf", [x]), one])]), x]
+        )
+
+    def rms_norm(self, x: str) -> str:
+        """Rows divided by the root of their mean square."""
+        square = self._node("Mul", [x, x])
+        if self.opset < 18:
+            mean = self._node("ReduceMean", [square], axes=[3])
+        else:
+            mean = self._node("ReduceMean", [square, self._constant(np.array([3]))])
+        small = self._constant(np.array(1e-3, np.float32))
+        return self._node("Div", [x, self._node("Sqrt", [self._node("Add", [mean, small])])])
 
     def quantize(self, x: str) -> str:
         return self._node("QuantizeLinear", [x, self.scale, self.zero_point])
@@ -89,7 +139,7 @@ class OnnxNetwork:
         inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, self.shape["x"])]
         results = [onnx.ValueInfoProto(name=name) for name in outputs]
         graph = helper.make_graph(self.nodes, "net", inputs, results, self.constants)
-        opset = helper.make_opsetid("", OPSET)
+        opset = helper.make_opsetid("", self.opset)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=9)
         return onnx.shape_inference.infer_shapes(model)
 
@@ -100,36 +150,46 @@ class OnnxNetwork:
         return name
 
     def _node(self, kind: str, inputs: list[str], **given: Any) -> str:
-        name = f"t{len(self.nodes)}"
+        (name,) = self._nodes(kind, inputs, 1, **given)
+        return name
+
+    def _nodes(self, kind: str, inputs: list[str], count: int, **given: Any) -> list[str]:
+        """Add a node with some outputs; returns their names."""
+        names = [f"t{len(self.nodes)}{'abc'[k] if k else ''}" for k in range(count)]
         node = helper.make_node(
-            kind, inputs, [name], name=f"{kind.lower()}{len(self.nodes)}", **given
+            kind, inputs, names, name=f"{kind.lower()}{len(self.nodes)}", **given
         )
         self.nodes.append(node)
-        model = self.model(name)
-        (output,) = model.graph.output
-        self.shape[name] = tuple(d.dim_value for d in output.type.tensor_type.shape.dim)
-        return name
+        for output in self.model(*names).graph.output:
+            shape = output.type.tensor_type.shape.dim
+            self.shape[output.name] = tuple(extent.dim_value for extent in shape)
+        return names
 
 
 def random_network(seed: int) -> onnx.ModelProto:
-    """Two to seven layers, in floats or partly quantized, with branches."""
-    net = OnnxNetwork(seed)
+    """Two to nine layers, in floats or partly quantized, with branches, views and results unread.
+
+    A layer may read one tensor twice, and have several outputs. Outputs of the model may be read,
+    too.
+    """
+    quantized = seed % 4 == 0
+    net = OnnxNetwork(seed, 20 if quantized else (20, 21, 18, 13, 11)[seed % 5])
     rng = net.rng
 
     def draw(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
 
     x = net.image(1, draw(1, 4), draw(6, 14), draw(6, 12))
-    quantized = bool(draw(0, 3) == 0)
     if quantized:
         x = net.quantize(x)
-    ends = [x]
-    for _ in range(draw(2, 7)):
+    ends, others = [x], []
+    for _ in range(draw(2, 9)):
         x = ends[-1 if draw(0, 3) else -min(2, len(ends))]
         rows = min(net.shape[x][2:])
-        kind = draw(0, 9)
-        others = [y for y in ends if net.shape[y] == net.shape[x] and y != x]
-        if quantized or kind < 4 or rows < 3:
+        alike = [y for y in ends if net.shape[y] == net.shape[x]]
+        other = alike[draw(0, len(alike) - 1)]
+        kind = draw(0, 13)
+        if kind < 4 or (quantized and kind > 6):
             groups = net.shape[x][1] if draw(0, 2) == 0 else 1
             taps = (draw(1, min(3, rows)), draw(1, min(3, rows)))
             given: dict[str, Any] = {"strides": [draw(1, 2), draw(1, 2)]}
@@ -140,21 +200,32 @@ def random_network(seed: int) -> onnx.ModelProto:
             channels = groups * draw(1, 2) if groups > 1 else draw(2, 6)
             made = net.conv(x, channels, taps=taps, groups=groups, quantized=quantized, **given)
         elif kind == 4:
-            made = net.op("Relu", [x])
-        elif kind == 5 and others:
-            made = net.op("Add", [x, others[draw(0, len(others) - 1)]])
-        elif kind == 6 and others:
-            made = net.op("Concat", [x, others[0]], axis=1)
-        elif kind == 7:
+            made = net.op("Concat", [x, other, x][: draw(2, 3)], axis=draw(1, 3))
+        elif kind == 5:
+            made, unread = net.split(x, draw(1, 3))
+            others.append(unread)
+        elif kind == 6:
+            made = net.view(x, draw(0, 2))
+        elif kind < 9:
+            made = net.op(["Add", "Mul", "Max", "Sum"][draw(0, 3)], [x, other])
+        elif kind == 9:
+            made = [net.gelu, net.rms_norm, net.norm][draw(0, 2)](x)
+        elif kind == 10 and rows > 1:
             pool = ["MaxPool", "AveragePool"][draw(0, 1)]
             made = net.op(pool, [x], kernel_shape=[2, 2], strides=[2, 1], pads=[1, 0, 0, 1])
-        elif kind == 8:
-            made = [net.norm, net.pad, net.resize][draw(0, 2)](x)
+        elif kind == 11:
+            made, unread = net.pool_and_places(x) if rows > 1 and draw(0, 1) else net.largest(x)
+            others.append(unread)
+        elif kind == 12:
+            made = [net.pad, net.resize][draw(0, 1)](x)
+        elif kind == 13 and draw(0, 1):
+            made = net.transposed(x, draw(1, 3))
         else:
-            made = net.transposed(x, draw(1, 3)) if draw(0, 1) else net.op("Sigmoid", [x])
+            made = net.op(["Relu", "Sigmoid", "Neg"][draw(0, 2)], [x])
         ends.append(made)
     last = net.dequantize(ends[-1]) if quantized else ends[-1]
     outputs = [net.dense(last, 5)] if draw(0, 1) else [last]
     read = {name for node in net.nodes for name in node.input}
-    loose = [y for y in ends[1:] if y not in read and y not in outputs]
+    loose = [y for y in (*ends[1:], *others) if y not in outputs]
+    loose = [y for y in dict.fromkeys(loose) if draw(0, 4 if y in read else 1) == 0]
     return net.model(*outputs, *loose)

@@ -7,12 +7,12 @@ names of the last run before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cpplan.io.onnx.captures import reads_of, rebind
-from cpplan.io.onnx.types import bodies_of
+from cpplan.io.onnx.names import FreshNames, tensor_names
 
 if TYPE_CHECKING:
     import onnx
@@ -37,7 +37,7 @@ def copy_repeated(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> li
     if len(runs) == len(nodes):
         return list(nodes)
     results = {value.name for value in graph.output}
-    node_names, tensor_names = _Names(runs), _Names(_tensor_names(graph, nodes))
+    fresh_node, fresh = FreshNames(runs), FreshNames(tensor_names(graph, nodes))
     done: Counter[str] = Counter()
     newest: dict[str, str] = {}
     copies: dict[str, list[str]] = {}
@@ -50,44 +50,19 @@ def copy_repeated(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> li
             node = type(original)()
             node.CopyFrom(original)
             # ONNX's inference fails if the bodies of two nodes use the same name.
-            inside = partial(tensor_names.fresh, number=run) if run else str
+            inside = partial(fresh.name, number=run) if run else str
             rebind(node, newest, inside)
         if run:
-            node.name = node_names.fresh(original.name, run)
+            node.name = fresh_node.name(original.name, run)
         for k, name in enumerate(original.output):
             if last and name:
                 kept = run == (last if name in results else 0)
-                newest[name] = name if kept else tensor_names.fresh(name, run)
+                newest[name] = name if kept else fresh.name(name, run)
                 node.output[k] = newest[name]
                 copies.setdefault(name, []).extend(() if kept else [newest[name]])
         bound.append(node)
     _describe(graph, copies)
     return bound
-
-
-class _Names:
-    """A supply of names ``name~number``, each used once and none already taken."""
-
-    def __init__(self, taken: Iterable[str]):
-        self.taken = set(taken)
-
-    def fresh(self, name: str, number: int) -> str:
-        while (found := f"{name}~{number}") in self.taken:
-            number += 1
-        self.taken.add(found)
-        return found
-
-
-def _tensor_names(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    """Every name that a tensor of the graph or of a body has, or may have."""
-    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        yield value.name
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name
-    for node in nodes:
-        yield from (*node.input, *node.output)
-        for body in bodies_of(node):
-            yield from _tensor_names(body, body.node)
 
 
 def _describe(graph: onnx.GraphProto, copies: Mapping[str, Sequence[str]]) -> None:

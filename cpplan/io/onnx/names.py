@@ -1,8 +1,8 @@
-"""Unique names for all ONNX nodes, which the format does not require."""
+"""Names of ONNX nodes and tensors: unique ones for all nodes, and new ones that none has yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cpplan.io.onnx.types import bodies_of
@@ -32,3 +32,32 @@ def name_nodes(proto: onnx.GraphProto) -> None:
         node.name = name
         for body in bodies_of(node):
             name_nodes(body)
+
+
+def tensor_names(proto: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """Names that tensors of a graph with these nodes have, those of bodies too; some twice."""
+    for value in (*proto.input, *proto.output, *proto.value_info, *proto.initializer):
+        yield value.name
+    for sparse in proto.sparse_initializer:
+        yield sparse.values.name
+    for node in nodes:
+        yield from (*node.input, *node.output)
+        for body in bodies_of(node):
+            yield from tensor_names(body, body.node)
+
+
+class FreshNames:
+    """A supply of names, each given once and none already taken."""
+
+    def __init__(self, taken: Iterable[str]):
+        self._taken = set(taken)
+
+    def name(self, wanted: str, number: int | None = None) -> str:
+        """The wanted name, or ``wanted~number``; if it is taken, the next free number."""
+        found = wanted if number is None else f"{wanted}~{number}"
+        number = number or 0
+        while found in self._taken:
+            number += 1
+            found = f"{wanted}~{number}"
+        self._taken.add(found)
+        return found

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.captures import reads_of
+from cpplan.io.onnx.captures import reads_of, rebind
 from cpplan.io.onnx.graph import Source, Translation
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.model import opset_versions
+from cpplan.io.onnx.names import FreshNames, tensor_names
 from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.piece_nodes import piece_node
 from cpplan.io.pieces import Box, PieceWork, common, piece_work, within
@@ -104,17 +105,21 @@ class _Writer:
         self._sources = translation.ops
         self._described = describe_pieces(self._whole, plan.pieces)
         self._constants = _Constants(model.graph, translation.constants, opset_versions(model))
-        self._bands = self._described.bands
+        self._written = {name for op in self._whole.ops for name in op.outputs}
+        # Tensors that are there in bands only; what no op writes is there whole.
+        self._bands = {t: b for t, b in self._described.bands.items() if t in self._written}
         self._nodes: list[onnx.NodeProto] = []
         self._numbers: dict[tuple[int, ...], str] = {}
         self._weight_parts: dict[tuple[str, Box], str] = {}
         self._constant_names = {t.name for t in self._whole.tensors if t.kind == "constant"}
+        graph, pieces = model.graph, self._described.graph
+        self._names = FreshNames({*tensor_names(graph, graph.node), *pieces.tensor})
+        self._node_names = FreshNames({*(node.name for node in graph.node), *pieces.op})
 
     def write(self) -> list[str]:
         graph, pieces = self._model.graph, self._described.graph
-        written = {name for op in self._whole.ops for name in op.outputs}
         # Nodes that compute constants or shapes are kept.
-        kept = [node for node in graph.node if not written.intersection(node.output)]
+        kept = [node for node in graph.node if not self._written.intersection(node.output)]
         groups = {op.name: self._group(op) for op in pieces.ops}
         ends = self._ends()
         del graph.node[:]
@@ -133,12 +138,14 @@ class _Writer:
     ) -> str:
         import onnx
 
+        name = self._node_names.name(name)
         self._nodes.append(onnx.helper.make_node(kind, inputs, [output], name=name, **attributes))
         return output
 
     def _constant(self, name: str, value: Array) -> str:
         import onnx
 
+        name = self._names.name(name)
         self._model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
         self._constant_names.add(name)
         return name
@@ -158,7 +165,10 @@ class _Writer:
         return self._node("Slice", inputs, output, f"{output}/slice")
 
     def _joined(self, tensor: str, box: Box, output: str) -> str:
-        """The bands that make up a part of a tensor, joined axis by axis."""
+        """The bands that make up a part of a tensor, joined axis by axis into ``output``.
+
+        If one band is the part, no node is added; returns the tensor that holds the part.
+        """
         found = {
             part: name
             for name in self._bands[tensor]
@@ -178,7 +188,8 @@ class _Writer:
                     joined[key] = names[0]
                     continue
                 whole = len(lines) == 1
-                made = output if whole and self._is_done(lines, box) else f"{output}/{steps}"
+                done = whole and self._is_done(lines, box)
+                made = output if done else self._names.name(f"{output}/{steps}")
                 steps += 1
                 joined[key] = self._node("Concat", names, made, f"{made}/concat", axis=axis)
             found = joined
@@ -202,20 +213,20 @@ class _Writer:
         extents = self._whole.tensor[tensor].shape
         assert extents is not None
         full = all(span == (0, extent) for span, extent in zip(box, extents, strict=True))
-        is_input = self._whole.tensor[tensor].kind == "input"
-        if tensor in self._bands and not is_input:
-            outer = self._outer(tensor, box)
+        if tensor in self._bands:
+            output, outer = self._names.name(f"{label}/{tensor}"), self._outer(tensor, box)
             if outer == box:
-                return self._joined(tensor, box, f"{label}/{tensor}")
-            joined = self._joined(tensor, outer, f"{label}/{tensor}/bands")
+                return self._joined(tensor, box, output)
+            joined = self._joined(tensor, outer, self._names.name(f"{output}/bands"))
             lengths = [high - low for low, high in outer]
-            return self._slice(joined, within(box, outer), lengths, f"{label}/{tensor}")
+            return self._slice(joined, within(box, outer), lengths, output)
         if full:
             return tensor
         if self._whole.tensor[tensor].kind != "constant":
-            return self._slice(tensor, box, extents, f"{label}/{tensor}")
+            return self._slice(tensor, box, extents, self._names.name(f"{label}/{tensor}"))
         if (tensor, box) not in self._weight_parts:
-            output = f"{tensor}[{','.join(f'{low}:{high}' for low, high in box)}]"
+            part = f"{tensor}[{','.join(f'{low}:{high}' for low, high in box)}]"
+            output = self._names.name(part)
             self._weight_parts[tensor, box] = self._slice(tensor, box, extents, output)
         return self._weight_parts[tensor, box]
 
@@ -247,13 +258,12 @@ class _Writer:
 
         node = onnx.NodeProto()
         node.CopyFrom(self._sources[op.name].node)
-        for k, name in enumerate(node.input):
-            if name in self._bands and self._whole.tensor[name].kind != "input":
-                node.input[k] = self._read(name, self._full(name), op.name)
+        reads = [name for name in dict.fromkeys(reads_of(node)) if name in self._bands]
+        rebind(node, {name: self._read(name, self._full(name), op.name) for name in reads})
         after: list[tuple[str, str]] = []
         for k, name in enumerate(node.output):
             if name in self._bands:
-                node.output[k] = f"{op.name}/{name}"
+                node.output[k] = self._names.name(f"{op.name}/{name}")
                 after.append((name, node.output[k]))
         node.name = op.name
         self._nodes.append(node)
@@ -273,16 +283,16 @@ class _Writer:
             )
         piece = onnx.NodeProto()
         piece.CopyFrom(made.node)
-        for k, name in enumerate(piece.input):
-            if name in made.constants:
-                own = f"{op.name}/{name}"
-                piece.input[k] = self._constant(own, made.constants[name])
-            elif name in work.boxes:
-                piece.input[k] = self._read(name, work.boxes[name], op.name)
+        parts = {name: self._constant(f"{op.name}/{name}", a) for name, a in made.constants.items()}
+        for name in dict.fromkeys(piece.input):
+            if name in work.boxes and name not in parts:
+                parts[name] = self._read(name, work.boxes[name], op.name)
         for axis, positions in made.takes.items():
-            taken = f"{op.name}/{made.node.input[0]}/axis {axis}"
-            inputs = [piece.input[0], self._integers(positions)]
-            piece.input[0] = self._node("Gather", inputs, taken, f"{taken}/gather", axis=axis)
+            image = piece.input[0]
+            taken = self._names.name(f"{op.name}/{image}/axis {axis}")
+            inputs = [parts[image], self._integers(positions)]
+            parts[image] = self._node("Gather", inputs, taken, f"{taken}/gather", axis=axis)
+        rebind(piece, parts)
         adds = any(axis.accumulates for axis, _ in work.cut)
         pastes = []
         for k, name in enumerate(piece.output):
@@ -292,7 +302,7 @@ class _Writer:
             if len(bands) == 1 and not (adds and not work.begins):
                 piece.output[k] = bands[0]
                 continue
-            piece.output[k] = f"{op.name}/{name}"
+            piece.output[k] = self._names.name(f"{op.name}/{name}")
             pastes.append((name, piece.output[k], bands))
         piece.name = op.name
         self._nodes.append(piece)
@@ -303,7 +313,7 @@ class _Writer:
             for band in bands:
                 part = whole
                 if len(bands) > 1:
-                    part = f"{whole}/{band}"
+                    part = self._names.name(f"{whole}/{band}")
                     self._cut_one(whole, work.boxes[name], band, part)
                 before = next(n for n in op.inputs if self._same_sum(n, band, source))
                 self._node("Add", [before, part], band, f"{band}/add")
