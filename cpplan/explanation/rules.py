@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpplan.explanation.accessed import accessed_bound
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.plan_data import RelationKind
@@ -14,6 +15,7 @@ from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound, lower_bound
 from cpplan.program.anf import Program
+from cpplan.program.liveness import outside_storages
 from cpplan.remat.bound_names import FOOTPRINT
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 MOST_OPS = 2000
 # If ops may run again: largest cost of a schedule, as a multiple of running each op once.
 MOST_COST = 2.0
+ACCESSED = "bytes that one op accesses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +204,42 @@ def make_rules(
         candidates = find_candidates(unroll(source, residency).graph, residency)
     problem = as_problem(source, residency, pools)
     return Rules(source, residency, pools, sharing, problem, candidates)
+
+
+def accessed_bound(
+    graph: Graph, residency: Residency, candidates: Iterable[AliasCandidate] = ()
+) -> Bound:
+    """The most bytes that one op reads, writes and uses as workspace. O(accesses + candidates).
+
+    With candidates, a result that the op may write in place does not count. Among the storages that
+    some op copies to or from another one, only the largest that the op accesses counts.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> from cpplan.aliasing.alias_candidates import find_candidates
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    >>> graph = Graph("g", tensors, (relu,))
+    >>> accessed_bound(graph, Residency()).value
+    16
+    >>> accessed_bound(graph, Residency(), find_candidates(graph, Residency())).value
+    8
+    """
+    size = {t.name: t.nbytes for t in graph.tensors if graph.is_storage(t.name)}
+    for name in outside_storages(graph, residency):
+        size[name] = 0
+    copied: set[str] = set()
+    written: dict[int, set[str]] = {}
+    for candidate in candidates:
+        if candidate.in_place:
+            written.setdefault(candidate.op, set()).add(candidate.inner)
+        else:
+            copied |= {candidate.inner, candidate.outer}
+    best, root = 0, graph.root
+    for number, op in enumerate(graph.ops):
+        accessed = {root[name][0] for name in op.inputs + op.outputs + op.workspaces}
+        accessed -= written.get(number, set())
+        need = sum(size[name] for name in accessed - copied)
+        best = max(best, need + max((size[name] for name in accessed & copied), default=0))
+    return Bound(best, ACCESSED, None)

@@ -28,7 +28,7 @@ from cpplan.model.problem import Problem
 from cpplan.model.shapes import Range, bounding, parse_dim
 from cpplan.model.symbols import Symbols
 from cpplan.model.tensor import Tensor
-from cpplan.packing import first_plans
+from cpplan.packing import solve
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.packing.sizes.solve import layout_for_sizes
@@ -150,8 +150,8 @@ def of_first_plans(budget: Callable[[], Budget]) -> Iterator[Figure]:
     """Peaks of what many buffers get by the clock before loops are compiled."""
     for count, live in ((20_000, 200), (100_000, 1000)):
         incumbent = Incumbent(random_lifespans(count, seed=0, live=live))
-        with patch.object(first_plans, "is_ready", lambda group: False), suppress(TimeUpError):
-            first_plans.offer_first_plans(incumbent, Deadline(budget().deadline.seconds))
+        with patch.object(solve, "is_ready", lambda group: False), suppress(TimeUpError):
+            solve.offer_first_plans(incumbent, Deadline(budget().deadline.seconds))
         yield Figure("feasible", (incumbent.peak,), (incumbent.bound.value,))
 
 
@@ -200,7 +200,7 @@ def without_size_classes(problem: Problem) -> dict[str, float]:
     return {name: s for name, s in PLAIN_SECONDS(problem).items() if name != "size_classes"}
 
 
-PLAIN_SECONDS = first_plans._plain_seconds
+PLAIN_SECONDS = solve._plain_seconds
 Figures = Callable[[Callable[[], Budget]], Iterator[Figure]]
 # What is left out: by tuning, or by replacing (object, attribute, value).
 Without = dict[str, Any] | tuple[Any, str, Any]
@@ -225,7 +225,7 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     "sizes without the topmost buffer": (of_sizes, {"packing": {"sizes_top_pairs": 0}}),
     "first plans without size classes": (
         of_first_plans,
-        (first_plans, "_plain_seconds", without_size_classes),
+        (solve, "_plain_seconds", without_size_classes),
     ),
     "symbols without rewriting": (of_symbols, (bounding, "MOST_EFFORT", 0)),
     "symbols without corners": (of_symbols, (bounding, "MOST_CORNERS", 0)),

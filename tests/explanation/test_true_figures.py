@@ -15,9 +15,8 @@ from support.sharing_oracle import least_peak, random_sharing_graph
 import cpplan
 from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.explanation import Relaxation, fullest_step, rules
-from cpplan.explanation.accessed import ACCESSED, accessed_bound
 from cpplan.explanation.relaxed import _outside
-from cpplan.explanation.rules import make_rules
+from cpplan.explanation.rules import ACCESSED, accessed_bound, make_rules
 from cpplan.model.residency import Residency
 from cpplan.program.liveness import to_problem
 

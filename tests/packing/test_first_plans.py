@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cpplan.model.problem import Gap, Problem
-from cpplan.packing import first_plans
+from cpplan.packing import solve
 from cpplan.packing import solve as packing
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.tuning import PackingTuning
@@ -27,8 +27,8 @@ def waits(monkeypatch, tune) -> list[tuple[str, ...]]:
         return False
 
     tune(PackingTuning, many_buffers=300)
-    monkeypatch.setattr(first_plans, "is_ready", lambda group: False)
-    monkeypatch.setattr(first_plans, "prepare_all", never)
+    monkeypatch.setattr(solve, "is_ready", lambda group: False)
+    monkeypatch.setattr(solve, "prepare_all", never)
     return waited
 
 
@@ -51,7 +51,7 @@ def test_plain_plans_come_before_any_waiting(waits):
     incumbent, sources = pack(random_lifespans(300, live=50, seed=0))
     assert incumbent.peak > incumbent.bound.value
     assert sources == ["bump", "size_classes", "first_fit", "lowest_offset_first"]
-    assert waits == [first_plans.LOOPS, first_plans.LOOPS]
+    assert waits == [solve.LOOPS, solve.LOOPS]
 
 
 @pytest.mark.parametrize("rule", ["gaps", "fixed"])
@@ -68,21 +68,21 @@ def test_gaps_and_fixed_offsets_skip_first_fit_without_loops(waits, rule):
 def test_slow_heuristics_wait_for_compiled_loops(waits, monkeypatch, tune):
     tune(PackingTuning, uncompiled_seconds=0.0)
     events: list[str] = []
-    monkeypatch.setattr(first_plans, "prepare_all", lambda *_: events.append("wait"))
-    offer = first_plans.offer_packing
+    monkeypatch.setattr(solve, "prepare_all", lambda *_: events.append("wait"))
+    offer = solve.offer_packing
 
     def noted(name, *rest):
         events.append(name)
         offer(name, *rest)
 
-    monkeypatch.setattr(first_plans, "offer_packing", noted)
+    monkeypatch.setattr(solve, "offer_packing", noted)
     pack(random_lifespans(300, live=50, seed=0))
     assert events == ["size_classes", "wait", "first_fit", "lowest_offset_first", "wait"]
 
 
 def test_without_time_to_load_loops_none_are_asked_for(waits, monkeypatch):
-    monkeypatch.setattr(first_plans, "may_load", lambda deadline: False)
-    monkeypatch.setattr(first_plans, "is_ready", None)
+    monkeypatch.setattr(solve, "may_load", lambda deadline: False)
+    monkeypatch.setattr(solve, "is_ready", None)
     _, sources = pack(random_lifespans(300, live=50, seed=0))
     assert sources == ["bump", "size_classes", "first_fit", "lowest_offset_first"]
     assert waits == []
@@ -90,12 +90,12 @@ def test_without_time_to_load_loops_none_are_asked_for(waits, monkeypatch):
 
 def test_without_a_clock_the_loops_are_compiled_at_once(waits):
     problem = random_lifespans(300, live=50, seed=0)
-    first_plans.offer_first_plans(Incumbent(problem), Deadline(math.inf))
-    first_plans.offer_first_plans(Incumbent(problem), Deadline(9, deterministic=True))
+    solve.offer_first_plans(Incumbent(problem), Deadline(math.inf))
+    solve.offer_first_plans(Incumbent(problem), Deadline(9, deterministic=True))
     assert waits == []
 
 
 def test_time_for_the_last_check_is_kept(waits):
     deadline = Deadline(1000)
-    first_plans.offer_packing("bump", Incumbent(random_lifespans(300, seed=3)), deadline)
+    solve.offer_packing("bump", Incumbent(random_lifespans(300, seed=3)), deadline)
     assert deadline.remaining() + deadline.elapsed() < 1000

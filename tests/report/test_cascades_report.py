@@ -10,8 +10,7 @@ from report.browser import Open
 
 import cpplan
 from cpplan import Graph, Plan
-from cpplan.report.html.cascade_data import SCALE
-from cpplan.report.html.plan_data import plan_data
+from cpplan.report.html.plan_data import SCALE, plan_data
 from cpplan.splitting.piece_graph import split_graph
 from tests.support.split_networks import Network
 

@@ -1,6 +1,6 @@
 """TVM's Unified Static Memory Planner as it was published, including its defects.
 
-``greedy_by_size``, ``greedy_by_conflicts`` and, in ``usmp_climb``, ``hill_climb`` (TVM RFC 0009;
+``greedy_by_size``, ``greedy_by_conflicts`` and, in ``by_usmp``, ``hill_climb`` (TVM RFC 0009;
 apache/tvm, ``src/tir/usmp/algo``) are here for comparison. They read conflict lists literally, even
 if a conflict is listed in one direction only. Their results may be wrong:
 

@@ -11,6 +11,7 @@ from support.published import published
 
 from cpplan.model.errors import InfeasibleError, InputError, VerificationError
 from cpplan.model.pool import Pool
+from cpplan.packing.heuristics.by_usmp import usmp_hill_climb
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.packing.heuristics.usmp import (
     Allocations,
@@ -20,7 +21,6 @@ from cpplan.packing.heuristics.usmp import (
     usmp_greedy_by_conflicts,
     usmp_greedy_by_size,
 )
-from cpplan.packing.heuristics.usmp_climb import usmp_hill_climb
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

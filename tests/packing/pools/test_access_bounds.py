@@ -11,7 +11,7 @@ from support.pool_oracles import brute_force_objective, random_pooled
 from cpplan.model.levels import Level
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
-from cpplan.packing.pools.access_bounds import least_access
+from cpplan.packing.pools.bounds import least_access
 from cpplan.packing.pools.objective import objective_levels
 
 

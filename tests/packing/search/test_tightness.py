@@ -24,7 +24,7 @@ def test_it_lowers_peaks_of_flat_profiles(
     problem = reduce_problem(random_lifespans(800, seed=1, live=150)).problem
     state, above = stacked(problem), []
     for weights in (tightness, lambda problem: np.ones(len(problem))):
-        for module in ("partial_packing", "staged_insertion"):
+        for module in ("insertion_search", "staged_insertion"):
             monkeypatch.setattr(f"cpplan.packing.search.{module}.tightness", weights)
         found = search(problem, 0).run(state, moves=moves, target=state.bound, deadline=endless())
         above.append(found.peak - state.bound)
