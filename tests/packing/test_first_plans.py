@@ -9,7 +9,6 @@ import pytest
 
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing import solve
-from cpplan.packing import solve as packing
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.budget import Budget
@@ -36,7 +35,7 @@ def pack(problem: Problem) -> tuple[Incumbent, list[str]]:
     """Heuristics alone, and who improved on whom."""
     sources: list[str] = []
     incumbent = Incumbent(problem, report=lambda peak, bound, source: sources.append(source))
-    packing.pack(incumbent, Budget(Deadline(60)), most_effort=0)
+    solve.pack(incumbent, Budget(Deadline(60)), most_effort=0)
     return incumbent, sources
 
 
