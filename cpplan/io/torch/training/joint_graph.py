@@ -18,6 +18,7 @@ from cpplan.io.torch.sources import open_source
 from cpplan.io.torch.training.checkpoint_tags import AGAIN, is_saved, repeat_checkpointed
 from cpplan.io.torch.training.empty_views import renew_empty_views
 from cpplan.io.torch.training.redrawing import STATE, may_redraw, state_bytes, writes
+from cpplan.io.torch.training.symbolic_sizes import at_sizes, hints_of
 from cpplan.io.torch.training.work import Work, work_of
 from cpplan.io.torch.translation import Translation, translate
 from cpplan.io.torch.values import flatten, is_dense
@@ -118,7 +119,34 @@ def read_joint(
         if not is_training_batch_norm(node)
     }
     repeat_checkpointed(module, depending_on(module, tangents_of(module)), spoilt)
-    traced = open_source(module, _hints(module))
+    return _read(module, num_fwd_outputs, hints_of(module), name, work, workspaces)
+
+
+def joint_at(
+    joint: JointGraph,
+    sizes: Mapping[str, int],
+    *,
+    work: Work = work_of,
+    workspaces: Workspaces | None = None,
+) -> JointGraph:
+    """The same joint graph, with the same ops, at other values of its symbolic sizes."""
+    at = {**hints_of(joint.module), **sizes}
+    return _read(
+        joint.module, len(joint.forward), at, joint.graph.name, work, workspaces, like=joint
+    )
+
+
+def _read(
+    module: GraphModule,
+    num_fwd_outputs: int,
+    sizes: Mapping[str, int],
+    name: str,
+    work: Work,
+    workspaces: Workspaces | None,
+    like: JointGraph | None = None,
+) -> JointGraph:
+    """The graph to plan for a prepared module, with the copies and states of one like it."""
+    traced = open_source(module, sizes)
     primals = [
         node
         for node in module.graph.find_nodes(op="placeholder")
@@ -133,9 +161,12 @@ def read_joint(
         raise UnsupportedError(str(error)) from error
     scratch = dict[str, int]()
     if workspaces is not None and here:
-        at_hints = {node: tree_map(_at_hint, value) for node, value in traced.values.items()}
-        scratch = _measure(found, at_hints, workspaces)
-    return _Preparation(module, found, num_fwd_outputs, work, scratch).run()
+        values = {
+            node: tree_map(lambda leaf: at_sizes(leaf, sizes), value)
+            for node, value in traced.values.items()
+        }
+        scratch = _measure(found, values, workspaces)
+    return _Preparation(module, found, num_fwd_outputs, work, scratch, like).run()
 
 
 def tangents_of(module: GraphModule) -> list[Node]:
@@ -198,41 +229,6 @@ def _check_nodes(module: GraphModule) -> None:
         raise UnsupportedError(f"the step cannot be planned: {', '.join(dict.fromkeys(wrong))}")
 
 
-def _hints(module: GraphModule) -> dict[str, int]:
-    """Values that symbolic sizes had when the graph was traced."""
-    found: dict[str, int] = {}
-    for node in module.graph.nodes:
-        for size in _sizes([node.meta.get("val")]):
-            if isinstance(size, torch.SymInt):
-                for symbol in size.node.expr.free_symbols:
-                    environment = size.node.shape_env
-                    known = environment.replace(symbol)
-                    hint = environment.size_hint(known, allow_none=True)
-                    if hint is not None:
-                        found[str(symbol)] = int(hint)
-    return found
-
-
-def _sizes(values: Iterable[Any]) -> list[Any]:
-    sizes: list[Any] = []
-    for leaf in flatten(tuple(values)):
-        if isinstance(leaf, torch.Tensor):
-            sizes += [*leaf.shape, *leaf.stride(), leaf.storage_offset()]
-        elif isinstance(leaf, torch.SymInt):
-            sizes.append(leaf)
-    return sizes
-
-
-def _at_hint(value: Any) -> Any:
-    """The value with the sizes that it had when the graph was traced."""
-    if isinstance(value, torch.SymInt):
-        return value.node.hint
-    if not isinstance(value, torch.Tensor) or all(isinstance(n, int) for n in _sizes([value])):
-        return value
-    shape, strides = ([_at_hint(n) for n in sizes] for sizes in (value.shape, value.stride()))
-    return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
-
-
 def _measure(
     found: Translation, values: Mapping[Node, Any], workspaces: Workspaces
 ) -> dict[str, int]:
@@ -262,8 +258,9 @@ class _Preparation:
         forward: int,
         work: Work,
         scratch: Mapping[str, int],
+        like: JointGraph | None,
     ):
-        self.scratch = scratch
+        self.scratch, self.like = scratch, like
         self._writes = any(writes(node) for node in module.graph.nodes)
         self.module, self.graph, self.nodes, self.names = (
             module, found.graph, found.nodes, found.names,
@@ -371,11 +368,11 @@ class _Preparation:
         for name, op in list(ops.items()):
             node = self.nodes[name]
             made = sum(self.tensors[each].nbytes for each in op.outputs)
-            if self._is_second(name) or op.sequence is None or not may_redraw(node, made):
-                continue
-            if self._writes or is_saved(node):
-                continue
             state = f"{name}.{STATE}"
+            if self._is_second(name) or op.sequence is None or self._writes or is_saved(node):
+                continue
+            if not (may_redraw(node, made) if self.like is None else state in self.like.states):
+                continue
             self.tensors[state] = Tensor(state, state_bytes())
             ops[state] = Op(
                 state, STATE, (), (state,),
@@ -442,10 +439,11 @@ class _Preparation:
         """Name of the tensor that holds a result of the forward pass: itself, or a copy of it."""
         op = ops[producer]
         total = sum(self.tensors[made].nbytes for made in op.outputs)
-        if not op.recomputable or self.tensors[name].nbytes * _SMALL_PART > total:
+        held = f"{name}.{KEEP}"
+        small = self.tensors[name].nbytes * _SMALL_PART <= total
+        if not op.recomputable or not (small if self.like is None else held in self.like.kept):
             ops[producer] = replace(op, recomputable=False)
             return name
-        held = f"{name}.{KEEP}"
         self.tensors[held] = replace(self.tensors[name], name=held, kind="output")
         self.tensors[name] = replace(self.tensors[name], kind="intermediate")
         ops[held] = Op(held, KEEP, (name,), (held,), cost=0, recomputable=False)

@@ -65,6 +65,11 @@ class Origin:
         return replace(self, shapes=tuple(tuple(arguments[k].shape) for k in self.inputs))
 
 
+def titled(name: str, origin: Origin | None) -> str:
+    """A graph's name, with its origin if that is known."""
+    return name if origin is None else f"{name} of {origin}"
+
+
 def find_origin() -> Origin | None:
     """The part that dynamo is tracing in this thread; ``None`` if it traces nothing."""
     try:

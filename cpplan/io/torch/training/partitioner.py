@@ -18,7 +18,7 @@ from cpplan.io.torch.training.joint_graph import (
     Workspaces,
     read_joint,
 )
-from cpplan.io.torch.training.origins import find_origin
+from cpplan.io.torch.training.origins import Origin, find_origin, titled
 from cpplan.io.torch.training.planning import plan_schedule
 from cpplan.io.torch.training.report import TrainingReport, make_report
 from cpplan.io.torch.training.settings import Settings, work_in
@@ -71,7 +71,7 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
         workspaces = workspace_by_inductor if by_inductor else workspace_of
         try:
             halves, report = partition(
-                gm, num_fwd_outputs, self.settings, workspaces if counts else None
+                gm, num_fwd_outputs, self.settings, workspaces if counts else None, find_origin()
             )
         except UnsupportedError as error:
             if self.settings.fallback != "eager":
@@ -96,15 +96,20 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
 
 
 def partition(
-    module: GraphModule, num_fwd_outputs: int, settings: Settings, workspaces: Workspaces | None
+    module: GraphModule,
+    num_fwd_outputs: int,
+    settings: Settings,
+    workspaces: Workspaces | None,
+    origin: Origin | None,
 ) -> tuple[tuple[GraphModule, GraphModule], TrainingReport]:
     """Forward and backward graph module of a plan, and its report."""
     module.graph.eliminate_dead_code()
     joint = read_joint(module, num_fwd_outputs, work=work_in(settings), workspaces=workspaces)
-    report = plan_joint(joint, settings)
+    report = plan_joint(joint, settings, origin)
     return split_halves(joint, report.schedule.order), report
 
 
-def plan_joint(joint: JointGraph, settings: Settings) -> TrainingReport:
+def plan_joint(joint: JointGraph, settings: Settings, origin: Origin | None) -> TrainingReport:
     """The report of a schedule within the settings' limits."""
-    return make_report(joint, plan_schedule(joint, settings), settings, find_origin())
+    schedule = plan_schedule(joint, settings, titled(joint.graph.name, origin))
+    return make_report(joint, schedule, settings, origin)

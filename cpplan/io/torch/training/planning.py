@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from cpplan.io.torch.training.joint_graph import JointGraph
 from cpplan.io.torch.training.plan_cache import find_plan, keep_plan, plan_key
-from cpplan.io.torch.training.settings import Settings, is_missed, limit_in
+from cpplan.io.torch.training.settings import Settings, breaks_limit, limit_in
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError, NotFoundError
 from cpplan.model.remat_problem import RematProblem
@@ -34,6 +35,8 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.user_cache import user_cache
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
+# Name of the search for schedules that were found for other sizes.
+OTHER_SIZES = "planned for other sizes"
 # Most limits tried on the way to the least peak.
 _HALVINGS = 8
 # The next limit is this part of the least peak found.
@@ -97,8 +100,13 @@ class Schedule:
         return max(0.0, self.bound / self.base - 1) if self.base else 0.0
 
 
-def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
+def plan_schedule(joint: JointGraph, settings: Settings, title: str = "step") -> Schedule:
     """A schedule within the limits of the settings.
+
+    Parameters
+    ----------
+    title
+        Name of the graph in errors.
 
     Raises
     ------
@@ -107,12 +115,8 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
         ``on_infeasible`` is ``"error"``. Names the missing bytes, the op, and options that would
         help.
     """
-    start = time.monotonic()
-    outside = joint.resident if settings.resident == "count" else 0
-    problem = remat_problem(joint.graph, _RESIDENCY)
-    unplanned = problem.peak(_given(problem, joint)) + outside
-    memory_limit = limit_in(settings, unplanned, trains=bool(joint.backward))
-    limit = None if memory_limit is None else memory_limit - outside
+    start, task = time.monotonic(), _read_task(joint, settings)
+    problem, limit = task.problem, task.limit
     key = plan_key(
         joint.graph, limit, settings.cost_limit, settings.time_limit, settings.deterministic,
         settings.seed,
@@ -120,34 +124,71 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     folder = _folder(settings)
     kept = find_plan(key, folder)
     found = _from_kept(problem, kept) if kept is not None else None
-    if found is None or _ended_early(found, limit, settings):
-        found = _search(problem, joint, limit, settings)
+    cached = found is not None and not _ended_early(found, limit, settings)
+    if found is None or not cached:
+        found = _search(task, settings)
         order = [int(unit) for unit in found["schedule"]]
         try:
             keep_plan(key, folder, {**found, "schedule": order})
         except InputError as error:
             _log.warning("the plan cannot be cached for later runs: %s", error)
-        cached = False
-    else:
-        cached = True
-    made = Schedule(
-        order=tuple(joint.graph.ops[op].name for op in problem.expand(found["schedule"])),
-        peak=found["peak"] + outside,
-        unplanned=unplanned,
-        memory_limit=memory_limit,
-        cost=found["cost"],
-        base=problem.total_cost(range(len(problem))),
-        bound=found["bound"],
-        least=found["least"] + outside,
-        least_op=found["least_op"],
-        found_by=found["found_by"],
-        bound_by=found["bound_by"],
-        cached=cached,
-        seconds=time.monotonic() - start,
-    )
+    made = task.schedule(found, cached=cached, start=start)
     if settings.on_infeasible == "error":
-        _check(joint, problem, made, settings, outside)
+        _check(title, task, made, settings)
     return made
+
+
+def schedule_at(joint: JointGraph, settings: Settings, order: Sequence[str]) -> Schedule:
+    """A schedule for other sizes, with its peak, work and limit at the sizes of a joint graph."""
+    start, task = time.monotonic(), _read_task(joint, settings)
+    first = {joint.graph.ops[ops[0]].name: unit for unit, ops in enumerate(task.problem.units)}
+    known = KnownSchedules(task.problem, task.given)
+    outcome = known.measure([first[name] for name in order if name in first], OTHER_SIZES)
+    return task.schedule(_described(known, outcome), cached=False, start=start)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Problem of a joint graph, its given order and peak, and the memory limit, all bytes in it."""
+
+    problem: RematProblem
+    given: list[int]
+    outside: int
+    unplanned: int
+    memory_limit: int | None
+
+    @property
+    def limit(self) -> int | None:
+        """The memory limit without resident bytes."""
+        return None if self.memory_limit is None else self.memory_limit - self.outside
+
+    def schedule(self, found: dict[str, Any], *, cached: bool, start: float) -> Schedule:
+        ops = self.problem.graph.ops
+        return Schedule(
+            order=tuple(ops[op].name for op in self.problem.expand(found["schedule"])),
+            peak=found["peak"] + self.outside,
+            unplanned=self.unplanned,
+            memory_limit=self.memory_limit,
+            cost=found["cost"],
+            base=self.problem.total_cost(range(len(self.problem))),
+            bound=found["bound"],
+            least=found["least"] + self.outside,
+            least_op=found["least_op"],
+            found_by=found["found_by"],
+            bound_by=found["bound_by"],
+            cached=cached,
+            seconds=time.monotonic() - start,
+        )
+
+
+def _read_task(joint: JointGraph, settings: Settings) -> _Task:
+    outside = joint.resident if settings.resident == "count" else 0
+    problem = remat_problem(joint.graph, _RESIDENCY)
+    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
+    given = list(dict.fromkeys(unit_of[op] for op in to_anf(joint.graph).order))
+    unplanned = problem.peak(given) + outside
+    limit = limit_in(settings, unplanned, trains=bool(joint.backward))
+    return _Task(problem, given, outside, unplanned, limit)
 
 
 def _folder(settings: Settings) -> Path | None:
@@ -159,15 +200,9 @@ def _folder(settings: Settings) -> Path | None:
     return None if folder is None else folder / "training"
 
 
-def _given(problem: RematProblem, joint: JointGraph) -> list[int]:
-    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
-    return list(dict.fromkeys(unit_of[op] for op in to_anf(joint.graph).order))
-
-
-def _search(
-    problem: RematProblem, joint: JointGraph, limit: int | None, settings: Settings
-) -> dict[str, Any]:
-    known = KnownSchedules(problem, _given(problem, joint))
+def _search(task: _Task, settings: Settings) -> dict[str, Any]:
+    limit = task.limit
+    known = KnownSchedules(task.problem, task.given)
     search = ScheduleSearch(known)
     if known.once.peak > (known.least.bytes if limit is None else limit):
         _compile_loops()
@@ -186,13 +221,19 @@ def _search(
             found = search.within(found.peak, further)
     else:
         found = _least(search, known.base if most is None else most, budget)
+    return _described(known, found)
+
+
+def _described(known: KnownSchedules, found: RematOutcome) -> dict[str, Any]:
+    """A schedule of units with its figures, as plans are kept."""
+    unit = known.least.unit
     return {
         "schedule": list(found.schedule),
         "peak": found.peak,
         "cost": found.cost,
         "bound": found.bound,
         "least": known.least.bytes,
-        "least_op": _name(problem, known.least.unit),
+        "least_op": None if unit is None else known.problem.ordering.names[unit],
         "found_by": found.found_by,
         "bound_by": found.bound_by,
     }
@@ -248,10 +289,6 @@ def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
     return known.smallest(most)
 
 
-def _name(problem: RematProblem, unit: int | None) -> str | None:
-    return None if unit is None else problem.ordering.names[unit]
-
-
 def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | None:
     """A cached plan with its peak and cost computed anew; ``None`` if it is no valid schedule."""
     schedule = kept.get("schedule")
@@ -281,18 +318,15 @@ def _ended_early(found: dict[str, Any], limit: int | None, settings: Settings) -
     return missed and settings.on_infeasible == "error"
 
 
-def _check(
-    joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
-) -> None:
+def _check(title: str, task: _Task, found: Schedule, settings: Settings) -> None:
     """Raise if a schedule exceeds a limit, other than a share by a hundredth of it."""
     limit, most = found.memory_limit, settings.cost_limit
-    tolerates = isinstance(settings.memory_limit, str)
-    if limit is not None and (is_missed(limit, found.peak) if tolerates else found.peak > limit):
-        text = _shortfall(joint, problem, found, settings, outside)
+    if limit is not None and breaks_limit(settings, limit, found.peak):
+        text = f"{title}: {_shortfall(task, found, limit, settings)}"
         raise InfeasibleError(text) if found.least > limit else NotFoundError(text)
     if most is not None and _exceeds(found.cost, most, found):
         text = (
-            f"{joint.graph.name}: the least work found within {format_bytes(limit)} is "
+            f"{title}: the least work found within {format_bytes(limit)} is "
             f"{1 + found.extra_work:.3f} times that of running every op once, above cost_limit "
             f"{most}: raise one of the limits"
         )
@@ -305,11 +339,9 @@ def _exceeds(cost: float, most: float, found: Schedule) -> bool:
     return cost > most * found.base * (1 + 1e-9)
 
 
-def _shortfall(
-    joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
-) -> str:
-    limit = found.memory_limit
-    assert limit is not None
+def _shortfall(task: _Task, found: Schedule, limit: int, settings: Settings) -> str:
+    """Text on a schedule beyond the memory limit: missing bytes, the op, and what would help."""
+    problem = task.problem
     if found.least > limit:
         where = f"op {found.least_op!r}" if found.least_op else "the gradients at the end"
         reason = (
@@ -330,13 +362,14 @@ def _shortfall(
         asked += f" ({settings.memory_limit})"
         enough = f"'{math.ceil(1000 * found.peak / found.unplanned) / 10:g}%'"
     helps = [f"memory_limit={enough}"]
-    if outside:
-        text = f"resident='outside' if the limit is not meant to hold the {format_bytes(outside)} "
+    if task.outside:
+        text = "resident='outside' if the limit is not meant to hold the "
+        text += f"{format_bytes(task.outside)} "
         helps.append(text + "of parameters, buffers and inputs")
     if found.least <= limit:
         helps.append("a longer time_limit")
     helps.append("a smaller batch")
     return (
-        f"{joint.graph.name}: no schedule within memory_limit {asked} was found: {reason}; "
+        f"no schedule within memory_limit {asked} was found: {reason}; "
         f"what would help: {', '.join(helps)}; on_infeasible='best' takes the smallest found"
     )

@@ -15,7 +15,9 @@ from cpplan.io.torch.training.origins import (
     backend_of,
     belongs,
     newest_backend,
+    titled,
 )
+from cpplan.io.torch.training.planning import OTHER_SIZES
 from cpplan.io.torch.training.settings import is_missed
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.program.anf import Program
@@ -90,7 +92,7 @@ class TrainingReport:
     @property
     def title(self) -> str:
         """The graph's name and origin."""
-        return self.name if self.origin is None else f"{self.name} of {self.origin}"
+        return titled(self.name, self.origin)
 
     def __str__(self) -> str:
         schedule = self.schedule
@@ -103,6 +105,8 @@ class TrainingReport:
         if self.measured_peak is not None:
             measured = f"measured {format_bytes(self.measured_peak)}"
         source = "from the cache" if schedule.cached else f"planned in {schedule.seconds:.1f} s"
+        if schedule.found_by == OTHER_SIZES:
+            source = OTHER_SIZES
         missed = f"limit missed by {format_bytes(self.missed)}, " if self.missed else ""
         return (
             f"{self.title}: {', '.join(limits) or 'no limit'}: predicted peak "
@@ -122,24 +126,28 @@ class TrainingReport:
 
         Once the peak is measured, only a miss that was not predicted is worth another warning.
         """
-        limit, least, reason = self.memory_limit, self.schedule.least, ""
-        if is_missed(limit, self.predicted_peak) and self.measured_peak is None:
-            peak, reason = (
-                f"predicted peak of {format_bytes(self.predicted_peak)}",
-                "was found in time",
-            )
-            if limit is not None and least > limit:
-                reason = f"exists: every one needs at least {format_bytes(least)}"
-            reason = f"no schedule within it {reason}"
-        elif is_missed(limit, self.measured_peak) and not is_missed(limit, self.predicted_peak):
-            peak = f"measured peak of {format_bytes(self.measured_peak)}"
-            reason = f"{format_bytes(self.predicted_peak)} were predicted"
-        if reason:
-            warnings.warn(
-                f"{self.title}: the {peak} misses the limit of {self._limit} by "
-                f"{format_bytes(self.missed)}: {reason}",
-                stacklevel=2,
-            )
+        predicted, measured = self.predicted_peak, self.measured_peak
+        if is_missed(self.memory_limit, predicted):
+            if measured is None:
+                self._warn("predicted", predicted, self._reason())
+        elif is_missed(self.memory_limit, measured):
+            self._warn("measured", measured, f"{format_bytes(predicted)} were predicted")
+
+    def _warn(self, kind: str, peak: int | None, reason: str) -> None:
+        warnings.warn(
+            f"{self.title}: the {kind} peak of {format_bytes(peak)} misses the limit of "
+            f"{self._limit} by {format_bytes(self.missed)}: {reason}",
+            stacklevel=3,
+        )
+
+    def _reason(self) -> str:
+        """Reason for which the plan misses the limit."""
+        schedule, limit = self.schedule, self.memory_limit
+        if limit is not None and schedule.least > limit:
+            return f"every schedule needs at least {format_bytes(schedule.least)}"
+        if schedule.found_by == OTHER_SIZES:
+            return OTHER_SIZES
+        return "no schedule within it was found in time"
 
     @cached_property
     def program(self) -> Program:

@@ -1,8 +1,9 @@
-"""Graph modules run with values freed at their last use, and the peak of the first run."""
+"""Graph modules run with values freed at their last use, and the peak of their first runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.fx import GraphModule
 from torch.fx.graph import _BoxedCodeGen
 
 from cpplan.io.torch.training.report import TrainingReport
+from cpplan.io.torch.training.symbolic_sizes import SizeReader
 from cpplan.io.torch.workspaces import count_allocated
 
 Boxed = Callable[[list[Any]], Any]
@@ -33,8 +35,28 @@ def boxed(module: GraphModule) -> Boxed:
     return run
 
 
+@dataclass
+class _Unmeasured:
+    """A step of some sizes whose peak is not measured yet.
+
+    Attributes
+    ----------
+    report
+        Report that receives the peak.
+    most, left
+        Most bytes in the last run of the first half, and those that it left.
+    runs
+        Runs of the first half so far.
+    """
+
+    report: TrainingReport
+    most: int = 0
+    left: int = 0
+    runs: int = 0
+
+
 class FirstStep:
-    """Measures the peak of a step, from the allocator's events in a run of each half.
+    """Measures the peak of the first step of each size, from the allocator's events in both halves.
 
     The runs are the first run of the second half and the last run of the first half before it:
     layers that share one graph run its first half several times before. Bytes that the first half
@@ -42,36 +64,44 @@ class FirstStep:
 
     Parameters
     ----------
-    report
-        Report that receives the peak after the second half or, without one, after the first.
+    names
+        Names of the symbolic sizes that are told apart.
     done
-        Function that is then called with the report.
+        Function that is called with each report that has received its peak.
     """
 
-    def __init__(self, report: TrainingReport, done: Callable[[TrainingReport], None]):
-        self._report, self._done = report, done
-        self._most: int | None = None
-        self._left = self._runs = 0
-        self._measured = False
+    def __init__(self, names: Sequence[str], done: Callable[[TrainingReport], None]):
+        self._names, self._done = names, done
+        self._waiting: dict[tuple[int | None, ...], _Unmeasured] = {}
+        # Sizes of the last run of the first half that was measured.
+        self._last: tuple[int | None, ...] | None = None
 
-    def first(self, run: Boxed, *, alone: bool = False) -> Boxed:
+    def add(self, sizes: tuple[int | None, ...], report: TrainingReport) -> None:
+        """Measure the first step of these sizes, for a report."""
+        self._waiting[sizes] = _Unmeasured(report)
+
+    def first(self, module: GraphModule, *, alone: bool = False) -> Boxed:
         """The first half, whose runs are measured until the second half runs."""
+        read, run = self._reader(module), boxed(module)
 
         def measured(args: list[Any]) -> Any:
-            if self._measured or self._runs == _MOST_RUNS or not _may_measure(args):
+            sizes = read(args)
+            step = self._waiting.get(sizes)
+            if step is None or step.runs == _MOST_RUNS or not _may_measure(args):
                 return run(args)
             # The allocator reports that bytes are freed only if it has reported their allocation:
             # so each run is measured whose results the second half may free.
-            self._runs += 1
-            result, self._most, self._left = count_allocated(lambda: run(args))
+            step.runs += 1
+            result, step.most, step.left = count_allocated(lambda: run(args))
+            self._last = sizes
             if alone:
-                self._tell(self._most)
+                self._tell(sizes, step.most)
             return result
 
         measured._boxed_call = True  # type: ignore[attr-defined]
         return measured
 
-    def second(self, run: Boxed, tangents: int) -> Boxed:
+    def second(self, module: GraphModule, tangents: int) -> Boxed:
         """The second half, whose first run after a measured first half is measured.
 
         Parameters
@@ -79,29 +109,38 @@ class FirstStep:
         tangents
             Number of gradients, which are the last inputs.
         """
+        read, run = self._reader(module), boxed(module)
 
         def measured(args: list[Any]) -> Any:
-            if self._measured or self._most is None or not _may_measure(args):
+            sizes = self._last
+            step = None if sizes is None else self._waiting.get(sizes)
+            if step is None or sizes is None or not _may_measure(args):
                 return run(args)
+            if any(n is not None and n != m for n, m in zip(read(args), sizes, strict=True)):
+                return run(args)  # the second half of another step
             given = args[len(args) - tangents :]
-            before = self._left + sum(
+            before = step.left + sum(
                 given.untyped_storage().nbytes()
                 for given in given
                 if isinstance(given, torch.Tensor)
             )
             del given
             result, most, _ = count_allocated(lambda: run(args))
-            self._tell(max(self._most, before + most))
+            self._tell(sizes, max(step.most, before + most))
             return result
 
         measured._boxed_call = True  # type: ignore[attr-defined]
         return measured
 
-    def _tell(self, peak: int) -> None:
-        self._measured = True
-        outside = self._report.resident if self._report.counts_resident else 0
-        self._report.measured_peak = peak + outside
-        self._done(self._report)
+    def _reader(self, module: GraphModule) -> SizeReader:
+        return SizeReader(module.graph.find_nodes(op="placeholder"), self._names)
+
+    def _tell(self, sizes: tuple[int | None, ...], peak: int) -> None:
+        step = self._waiting.pop(sizes, None)
+        if step is not None:  # no other thread was first
+            report = step.report
+            report.measured_peak = peak + (report.resident if report.counts_resident else 0)
+            self._done(report)
 
 
 def _may_measure(args: list[Any]) -> bool:

@@ -32,7 +32,8 @@ class Settings:
     memory_limit
         Limit on the peak of a step, in bytes or as text (``"2 GiB"``), within which the least extra
         work is searched for. It may also be a share of the peak of each training graph without a
-        plan (``"60%"``); graphs without gradients then have no limit.
+        plan (``"60%"``); graphs without gradients then have no limit. Graphs for several sizes have
+        one at each (:mod:`cpplan.io.torch.training.many_sizes`).
     cost_limit
         Limit on the work of a step, as a multiple of running every op once (``1.1``), within which
         the least peak is searched for. Without any limit it is 1: no op runs again, and only the
@@ -183,6 +184,19 @@ def is_missed(limit: int | None, peak: int | None) -> bool:
     (False, True, False)
     """
     return limit is not None and peak is not None and peak - limit > TOLERANCE * limit
+
+
+def breaks_limit(settings: Settings, limit: int | None, peak: int) -> bool:
+    """True if a plan's peak exceeds a limit: in bytes at all, as a share by more than a hundredth.
+
+    Examples
+    --------
+    >>> breaks_limit(Settings(600), 600, 606), breaks_limit(Settings("60%"), 600, 606)
+    (True, False)
+    """
+    if isinstance(settings.memory_limit, str):
+        return is_missed(limit, peak)
+    return limit is not None and peak > limit
 
 
 def work_in(settings: Settings) -> Work:
