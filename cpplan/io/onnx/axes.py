@@ -39,6 +39,7 @@ from cpplan.io.onnx.norm_axes import (
     outer_axes,
     softmax_axes,
 )
+from cpplan.io.onnx.older import PAIRS
 from cpplan.io.onnx.operation import INTEGERS, SUMMED, axis_of
 from cpplan.io.onnx.resize_axes import resized_axes
 from cpplan.io.onnx.window_axes import (
@@ -68,7 +69,7 @@ _REDUCTIONS = """
 def rules() -> dict[str, Rule]:
     """Rule of every kind that can run in pieces."""
     return {
-        **dict.fromkeys(_ELEMENT_WISE, element_wise),
+        **dict.fromkeys(_ELEMENT_WISE, _element_wise),
         **dict.fromkeys(_OF_FIRST, partial(element_wise, only=[0])),
         **dict.fromkeys(_REDUCTIONS, _reduce),
         **dict.fromkeys(("ArgMax", "ArgMin"), _arg_reduce),
@@ -129,6 +130,19 @@ def _listed(operation: Operation, name: str, number: int) -> list[int] | None:
     if found is None:
         raise NoAxes
     return found
+
+
+def _element_wise(operation: Operation) -> list[Axis]:
+    """Axes of an op of operands that are broadcast; before opset 7, from any axis on."""
+    given = operation.attributes
+    if given["opset"] < 7 and operation.kind in PAIRS:
+        shape, other = operation.shape(), operation.shape(1)
+        first = given.get("axis", len(shape) - len(other))
+        if operation.kind == "PRelu" and shape[1:2] == other:
+            first = 1
+        if first % len(shape) + len(other) != len(shape):
+            raise NoAxes
+    return element_wise(operation)
 
 
 def _quantize(operation: Operation) -> Iterator[Axis]:

@@ -18,19 +18,18 @@ _EPSILON = 1e-5
 
 def make_batch_norm(
     node: onnx.NodeProto, opset: int
-) -> Callable[[Sequence[Array]], Array | None] | None:
+) -> Callable[[Sequence[Array | None]], list[Array]] | None:
     """A kernel for a ``BatchNormalization`` that uses given statistics; ``None`` for others.
 
     The reference kernels of opsets 7 to 13 always normalise by the statistics of the input, but the
-    operator's definition says so only if these statistics are outputs. The function returns
-    ``None`` if there are statistics of each position (``spatial = 0`` of opset 7).
+    operator's definition says so only if these statistics are outputs.
 
     Examples
     --------
     >>> from onnx.helper import make_node
     >>> norm = make_batch_norm(make_node("BatchNormalization", list("xsbmv"), ["y"]), 9)
     >>> scale, bias, mean, var = np.ones(1), np.zeros(1), np.ones(1), np.full(1, 4.0)
-    >>> norm([np.array([[[1.0, 5.0]]]), scale, bias, mean, var]).round(4).tolist()
+    >>> norm([np.array([[[1.0, 5.0]]]), scale, bias, mean, var])[0].round(4).tolist()
     [[[0.0, 2.0]]]
     """
     if node.domain not in ("", "ai.onnx") or node.op_type != "BatchNormalization":
@@ -39,13 +38,11 @@ def make_batch_norm(
         return None
     epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), _EPSILON)
 
-    def normalise(arrays: Sequence[Array]) -> Array | None:
-        image, *vectors = arrays
-        if any(vector.ndim != 1 for vector in vectors):
-            return None
+    def normalise(inputs: Sequence[Array | None]) -> list[Array]:
+        image, *vectors = (array for array in inputs if array is not None)
         ones = (1,) * (image.ndim - 2)
         scale, bias, mean, var = (vector.reshape(-1, *ones) for vector in vectors)
         found: Array = scale * (image - mean) / np.sqrt(var + epsilon) + bias
-        return found.astype(image.dtype)
+        return [found.astype(image.dtype)]
 
     return normalise

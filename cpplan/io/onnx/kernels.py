@@ -1,14 +1,21 @@
-"""Kernels for single ONNX nodes: the reference kernels of ``onnx``, and some of our own."""
+"""Kernels for single ONNX nodes: the reference kernels of ``onnx``, and some of our own.
+
+The reference evaluator also runs the nodes of bodies, so it is given our kernels, and the forms of
+older opsets that it does not know, as operators (:func:`_operators`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpplan.io.onnx.batch_norm import make_batch_norm
 from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.draws import make_draw
+from cpplan.io.onnx.older import Arrays, restate, restated_kinds
 from cpplan.io.onnx.pooling import make_pooling
 from cpplan.model.errors import InputError
 
@@ -51,20 +58,19 @@ def make_kernel(
     wanted = [name for name in (node.output if outputs is None else outputs) if name]
     results = [onnx.ValueInfoProto(name=name) for name in wanted]
     graph = onnx.helper.make_graph([node], "kernel", declared, results)
+    versions = {"" if name == "ai.onnx" else name: opset for name, opset in opsets.items()}
     try:
-        evaluator = ReferenceEvaluator(graph, opsets=dict(opsets))
+        operators = _operators(versions.get("", 1))
+        evaluator = ReferenceEvaluator(graph, opsets=versions, new_ops=operators)
     except Exception as error:  # kernels raise errors of any type
-        raise _failure(label, node, error) from error
-    own = _own_kernel(node, opsets)
+        raise _failure(label, node, versions, error) from error
 
     def run(values: Mapping[str, Array]) -> dict[str, Array]:
         try:
             with np.errstate(all="ignore"):
-                given = {n: _read_only(a) for n, a in values.items()}
-                found = None if own is None else own([given[name] for name in node.input])
-                arrays = evaluator.run(wanted, given) if found is None else [found]
+                arrays = evaluator.run(wanted, {n: _read_only(a) for n, a in values.items()})
         except Exception as error:
-            raise _failure(label, node, error) from error
+            raise _failure(label, node, versions, error) from error
         # A copy in C order: a kernel may return a view of its input, and the order of elements in
         # memory may change how the next kernel rounds.
         return {n: np.array(a, order="C") for n, a in zip(wanted, arrays, strict=True)}
@@ -72,17 +78,58 @@ def make_kernel(
     return run
 
 
+@cache
+def _operators(opset: int) -> list[Any]:
+    """Classes of the operators that the reference evaluator runs differently at an opset."""
+    from onnx.reference.op_run import OpRun
+    from onnx.reference.ops import load_op
+
+    class Operator(OpRun):
+        """Our own kernel if it takes the inputs, or else the reference kernel of a newer form."""
+
+        op_domain = ""
+
+        def __init__(self, onnx_node: onnx.NodeProto, run_params: dict[str, Any]):
+            made, newer, self._restated = restate(onnx_node, opset)
+            self._own = _own_kernel(made, newer)
+            self._reference: Any = None
+            if made.op_type not in _OURS_ALONE:
+                self._reference = load_op("", made.op_type, newer)(made, run_params)
+            super().__init__(onnx_node, run_params)
+
+        def _load_attributes(self) -> None:
+            self.has_linked_attribute = False
+
+        def need_context(self) -> bool:
+            return self._reference is not None and bool(self._reference.need_context())
+
+        def _run(self, *inputs: Array) -> tuple[Array, ...]:
+            raise NotImplementedError
+
+        def run(self, *inputs: Array, **more: Any) -> Sequence[Array]:
+            def kernel(arrays: Arrays) -> Sequence[Array]:
+                found = None if self._own is None else self._own(arrays)
+                return self._reference.run(*arrays, **more) if found is None else found
+
+            return kernel(inputs) if self._restated is None else self._restated(kernel, inputs)
+
+    kinds = {*_OURS, *_OURS_ALONE, *restated_kinds(opset)}
+    return [type(kind, (Operator,), {}) for kind in sorted(kinds)]
+
+
+# Kinds with kernels of our own; onnx has no reference kernels of the second group.
+_OURS = ("AveragePool", "BatchNormalization", "GlobalMaxPool", "MaxPool")
+_OURS_ALONE = ("GlobalLpPool", "MaxRoiPool", "Multinomial")
+
+
 def _own_kernel(
-    node: onnx.NodeProto, opsets: Mapping[str, int]
-) -> Callable[[Sequence[Array]], Array | None] | None:
+    node: onnx.NodeProto, opset: int
+) -> Callable[[Arrays], Sequence[Array] | None] | None:
     """Our own kernel of a node, used instead of the reference kernel; ``None`` if we have none.
 
     The kernel returns ``None`` for inputs that the reference kernel must handle.
     """
-    pooling = make_pooling(node)
-    if pooling is not None:
-        return lambda arrays: pooling(arrays[0])
-    return make_batch_norm(node, opsets.get("", opsets.get("ai.onnx", 1)))
+    return make_pooling(node) or make_batch_norm(node, opset) or make_draw(node)
 
 
 def defined_result(
@@ -156,8 +203,12 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def _failure(label: str, node: onnx.NodeProto, error: Exception) -> KernelError:
-    what = f"op {label!r}: the reference kernel of {node.op_type} cannot run it"
+def _failure(
+    label: str, node: onnx.NodeProto, versions: Mapping[str, int], error: Exception
+) -> KernelError:
+    kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    opset = versions.get(node.domain, "unknown")
+    what = f"op {label!r}: the reference kernel of {kind}, opset {opset}, cannot run it"
     return KernelError(f"{what}: {_one_line(error)}")
 
 

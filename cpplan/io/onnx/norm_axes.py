@@ -15,6 +15,8 @@ def batch_norm_axes(operation: Operation) -> Iterator[Axis]:
     given = operation.attributes
     if given.get("training_mode") or (given["opset"] < 7 and not given.get("is_test")):
         raise NoAxes
+    if len(operation.shape(1)) != 1:  # statistics of each position
+        raise NoAxes
     for axis, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
         places = [(image, axis), (operation.output, axis)]
         if axis == 1 or (len(shape) == 1 and axis == 0):

@@ -82,6 +82,7 @@ def infer_shapes(
     """
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", opsets.get("ai.onnx", 1))
+    _state_defaults(model.graph)
     pass_ = _Pass(opsets, turns or {})
     folds: list[Folds] = []
     declared = take_declarations(model.graph)
@@ -115,6 +116,17 @@ def infer_shapes(
     return Inferred(typed, tuple(folds))
 
 
+def _state_defaults(graph: onnx.GraphProto) -> None:
+    """Give nodes the default of an attribute that ONNX's strict inference does not see."""
+    import onnx
+
+    for node in graph.node:
+        for body in bodies_of(node):
+            _state_defaults(body)
+        if node.op_type == "MeanVarianceNormalization" and is_standard(node) and not node.attribute:
+            node.attribute.append(onnx.helper.make_attribute("axes", [0, 2, 3]))
+
+
 def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) -> onnx.ModelProto:
     """Run ONNX's own inference.
 
@@ -129,8 +141,10 @@ def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) ->
     from onnx.shape_inference import InferenceError
 
     infer, checker = onnx.shape_inference.infer_shapes, onnx.checker
-    # Operators reject the type that inference gives to a constant stored as a sparse tensor.
-    check_type = strict and not model.graph.sparse_initializer
+    # Operators reject the type that inference gives to a constant stored as a sparse tensor, and
+    # before opset 9, constants of integers, which stand for known shapes.
+    old = any(e.version < 9 for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    check_type = strict and not old and not model.graph.sparse_initializer
     try:
         return infer(model, check_type=check_type, strict_mode=strict, data_prop=propagates)
     except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError) as error:

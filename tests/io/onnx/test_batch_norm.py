@@ -64,11 +64,3 @@ def test_statistics_of_the_image_are_left_to_the_reference_kernels() -> None:
     assert make_batch_norm(norm_node(is_test=1), 6) is not None
     assert make_batch_norm(norm_node(training_mode=1), 14) is None
     assert make_batch_norm(helper.make_node("Relu", ["x"], ["y"]), 9) is None
-
-
-def test_statistics_of_every_position_are_left_to_the_reference_kernels() -> None:
-    given = operands()
-    norm = make_batch_norm(norm_node(spatial=0), 7)
-    assert norm is not None
-    wide = [np.ones(given["x"].shape[1:], np.float32)] * 4
-    assert norm([given["x"], *wide]) is None

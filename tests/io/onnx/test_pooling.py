@@ -26,6 +26,13 @@ def reference(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
     return evaluator.run(None, {"x": images})[0]
 
 
+def only(found: list[np.ndarray] | None) -> np.ndarray:
+    """The result of a kernel that has one."""
+    assert found is not None
+    [result] = found
+    return result
+
+
 def one_by_one(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
     """The output that the ONNX specification defines, computed element by element."""
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -80,8 +87,7 @@ def test_plain_pooling_is_what_onnx_says(case: tuple[onnx.NodeProto, np.ndarray]
     node, images = case
     pool = make_pooling(node)
     assert pool is not None
-    found, expected = pool(images), one_by_one(node, images)
-    assert found is not None
+    found, expected = only(pool([images])), one_by_one(node, images)
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -94,7 +100,7 @@ def test_pooling_rounded_up_is_that_of_the_reference_kernel(pads, extents) -> No
     images = np.random.default_rng(0).standard_normal((2, 3, *extents)).astype(np.float32)
     pool = make_pooling(node)
     assert pool is not None
-    np.testing.assert_array_equal(pool(images), reference(node, images))
+    np.testing.assert_array_equal(only(pool([images])), reference(node, images))
 
 
 @pytest.mark.parametrize("strides", [1, 2])
@@ -106,8 +112,7 @@ def test_plain_pooling_is_that_of_the_reference_kernels(kind: str, strides: int)
     images = np.random.default_rng(0).standard_normal((2, 3, 7, 6)).astype(np.float32)
     pool = make_pooling(node)
     assert pool is not None
-    found, expected = pool(images), reference(node, images)
-    assert found is not None
+    found, expected = only(pool([images])), reference(node, images)
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -125,47 +130,60 @@ def test_an_average_counts_padding_only_if_asked() -> None:
         )
         pool = make_pooling(node)
         assert pool is not None
-        found = pool(np.array([[[6.0, 9.0]]]))
-        assert found is not None
-        assert found.tolist() == [[expected]]
+        assert only(pool([np.array([[[6.0, 9.0]]])])).tolist() == [[expected]]
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"auto_pad": "SAME_UPPER"},
-        {"dilations": [2, 2]},
-        {"pads": [2, 0, 0, 0]},
-        {"strides": [1]},
-    ],
-)
-def test_what_is_not_plain_is_left_to_the_reference_kernels(attributes: dict[str, object]) -> None:
-    assert make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])) is not None
-    assert (
-        make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], **attributes)) is None
-    )
+@pytest.mark.parametrize("attributes", [{"pads": [2, 0, 0, 0]}, {"strides": [1]}])
+def test_windows_that_do_not_fit_are_left_to_the_reference_kernels(
+    attributes: dict[str, object],
+) -> None:
+    images = np.zeros((1, 1, 3, 3), np.float32)
+    for more, is_left in (({}, False), (attributes, True)):
+        pool = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], **more))
+        assert pool is not None
+        assert (pool([images]) is None) == is_left
 
 
 def test_other_nodes_are_left_to_the_reference_kernels() -> None:
     assert make_pooling(make_node("Relu", ["x"], ["y"])) is None
-    assert (
-        make_pooling(make_node("AveragePool", ["x"], ["y"], kernel_shape=[2], ceil_mode=1)) is None
-    )
-    indices = make_node("MaxPool", ["x"], ["y", "where"], kernel_shape=[2])
-    assert make_pooling(indices) is None
     assert make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], domain="mine")) is None
 
 
 def test_other_images_are_left_to_the_reference_kernels() -> None:
     pool = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2]))
     assert pool is not None
-    assert pool(np.zeros((1, 1, 3), np.float32)) is not None
-    assert pool(np.zeros((1, 1, 3), np.int8)) is None  # has no smallest number to pad with
-    assert pool(np.zeros((1, 1, 3, 3), np.float32)) is None
-    assert pool(np.zeros((1, 1, 1), np.float32)) is None
+    for dtype in (np.float32, np.float16, np.int8):
+        assert pool([np.zeros((1, 1, 3), dtype)]) is not None
+    assert pool([np.zeros((1, 1, 3, 3), np.float32)]) is None
+    assert pool([np.zeros((1, 1, 1), np.float32)]) is None
     up = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], ceil_mode=1))
     assert up is not None
-    assert up(np.zeros((1, 1, 1), np.float32)) is None
+    assert up([np.zeros((1, 1, 1), np.float32)]) is None
+    mean = make_pooling(make_node("AveragePool", ["x"], ["y"], kernel_shape=[2]))
+    assert mean is not None
+    assert mean([np.zeros((1, 1, 3), np.float16)]) is None
+    up = make_pooling(make_node("AveragePool", ["x"], ["y"], kernel_shape=[2], ceil_mode=1))
+    assert up is not None
+    assert up([np.zeros((1, 1, 3), np.float32)]) is None
+
+
+@pytest.mark.parametrize("by_column", [0, 1])
+def test_places_are_those_of_the_greatest_in_the_whole_tensor(by_column: int) -> None:
+    # Padding is never the greatest, even of the least numbers.
+    images = np.array([[[[-128, 3], [3, 1]], [[-128, -128], [-128, 7]]]], np.int8)
+    node = make_node(
+        "MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], pads=[1, 1, 0, 0],
+        storage_order=by_column,
+    )  # fmt: skip
+    pool = make_pooling(node)
+    assert pool is not None
+    found = pool([images])
+    assert found is not None
+    values, places = found
+    assert values.tolist() == [[[[-128, 3], [3, 3]], [[-128, -128], [-128, 7]]]]
+    rows = [[[[0, 1], [2, 1]], [[4, 4], [4, 7]]]]
+    columns = [[[[0, 2], [1, 2]], [[4, 4], [4, 7]]]]
+    assert places.tolist() == (columns if by_column else rows)
 
 
 def test_a_node_that_pools_runs_by_it() -> None:

@@ -1,0 +1,45 @@
+"""A kernel of the operator that draws classes by their probabilities, which ``onnx`` lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.io.onnx.bytes import Array
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def make_draw(node: onnx.NodeProto) -> Callable[[Sequence[Array | None]], list[Array]] | None:
+    """A kernel for ``Multinomial``; ``None`` for others.
+
+    The greatest of logarithms of probabilities plus Gumbel noise is a class drawn by these
+    probabilities (E. J. Gumbel, 1954).
+
+    Examples
+    --------
+    >>> from onnx.helper import make_node
+    >>> draw = make_draw(make_node("Multinomial", ["x"], ["y"], sample_size=3))
+    >>> draw([np.array([[0.0, -np.inf]])])[0].tolist()
+    [[0, 0, 0]]
+    """
+    import onnx
+
+    if node.domain not in ("", "ai.onnx") or node.op_type != "Multinomial":
+        return None
+    given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(given.get("dtype", onnx.TensorProto.INT32))
+    seed = given.get("seed")
+
+    def draw(inputs: Sequence[Array | None]) -> list[Array]:
+        (logits,) = inputs
+        assert logits is not None
+        rng = np.random.default_rng(None if seed is None else abs(int(seed)))
+        shape = (logits.shape[0], given.get("sample_size", 1), logits.shape[1])
+        found: Array = (logits[:, None] + rng.gumbel(size=shape)).argmax(2)
+        return [found.astype(dtype)]
+
+    return draw
