@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from cpplan.model.certificates import ForcedAt, RoomPrices
 from cpplan.model.errors import VerificationError
@@ -13,11 +14,20 @@ from cpplan.model.graph import Graph
 from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.plan import Plan
 from cpplan.verification.access_trace import lifespans
+from cpplan.verification.aliasing import sharing_retentions
 from cpplan.verification.moves import Still
 from cpplan.verification.runs import Retention, Run
 
 # Most binary places of prices.
 _MOST_PLACES = 64
+
+
+class _Held(NamedTuple):
+    """A storage that cannot move: its room, and the steps at which it lies in the fast pool."""
+
+    room: int
+    lower: int
+    upper: int
 
 
 @dataclass(slots=True, eq=False)
@@ -80,10 +90,12 @@ def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices)
     storages, base = _storages(graph, plan, runs, spans, grid)
     capacity = -(-(pool.capacity or 0) // grid) * grid
     total = sum(
-        room * (summed[min(upper, len(price))] - summed[lower]) for room, lower, upper in base
+        held.room * (summed[min(held.upper, len(price))] - summed[held.lower])
+        for held in base.values()
     )
     total -= capacity * summed[-1]
-    refunds = _refunds(runs, storages, price, plan, graph)
+    shared = sharing_retentions(bare.accesses).keys()
+    refunds = _refunds(runs, storages, base, shared, price, plan, graph)
     unit = 1 << prices.places
     for name, storage in storages.items():
         total += _cheapest(storage, price, summed, refunds.get(name, {}), unit)
@@ -210,8 +222,8 @@ def _storages(
     runs: Sequence[Run],
     spans: Mapping[Retention, tuple[int, int]],
     grid: int,
-) -> tuple[dict[str, _Kept], list[tuple[int, int, int]]]:
-    """Storages that may move, and ``(room, lower, upper)`` of the storages that cannot move."""
+) -> tuple[dict[str, _Kept], dict[str, _Held]]:
+    """Storages that may move, and those that cannot but lie in the fast pool."""
     fast, slow = plan.pools
     written: dict[str, list[str]] = {}
     for run in runs:
@@ -219,7 +231,7 @@ def _storages(
             if not _is_passed(run, name):
                 written.setdefault(run.places[name].retention.name, []).append(name)
     found: dict[str, _Kept] = {}
-    base: list[tuple[int, int, int]] = []
+    base: dict[str, _Held] = {}
     touched = {id(place.retention) for run in runs for place in run.places.values()}
     for retention, (lower, upper) in spans.items():
         kinds = {tensor.kind for tensor in retention.tensors}
@@ -234,7 +246,7 @@ def _storages(
         room = -(-retention.size // grid) * grid
         if not movable or (not accessed and in_fast and not in_slow):
             if in_fast:
-                base.append((room, lower, upper))
+                base[retention.name] = _Held(room, lower, upper)
         elif accessed:
             kept = "input" in kinds and plan.residency.inputs == "keep" and not writers
             found[retention.name] = _Kept(
@@ -252,12 +264,9 @@ def _storages(
     for number, run in enumerate(runs):
         _add_accesses(run, number, found, plan)
     for storage in found.values():
-        alone = len(storage.steps) == 1 and not (
-            storage.brought or storage.output or storage.retentions
-        )
         if storage.slow_only:
             storage.near = [False] * len(storage.steps)
-        elif alone or storage.fast_only:
+        elif storage.fast_only:
             storage.near = [True] * len(storage.steps)
     return found, base
 
@@ -297,6 +306,8 @@ def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], plan: Plan)
 def _refunds(
     runs: Sequence[Run],
     storages: Mapping[str, _Kept],
+    base: Mapping[str, _Held],
+    shared: Collection[str],
     price: list[int],
     plan: Plan,
     graph: Graph,
@@ -305,20 +316,25 @@ def _refunds(
     found: dict[str, dict[int, int]] = {}
     if "in place" not in plan.sharing:
         return found
+    rooms = {name: one.room for name, one in storages.items() if name in shared}
+    rooms |= {name: one.room for name, one in base.items() if name in shared}
     for number, run in enumerate(runs):
         # The inputs of an output, each once.
         inputs: dict[str, dict[str, None]] = {}
         for output, source in run.op.in_place:
             one, other = graph.root[output][0], graph.root[source][0]
             several = inputs.setdefault(one, {})
-            if one != other and one in storages and other in storages:
+            # An input that cannot move is written over only if it ends here.
+            ends = other not in base or base[other].upper == number + 1
+            if one != other and one in rooms and other in rooms and ends:
                 several[other] = None
         for one, several in inputs.items():
             if not several:
                 continue
-            room = max(min(storages[one].room, storages[other].room) for other in several)
+            room = max(min(rooms[one], rooms[other]) for other in several)
             dead = any(
-                storages[other].steps[-1] == number and not _lasts(storages[other])
+                other in base
+                or (storages[other].steps[-1] == number and not _lasts(storages[other]))
                 for other in several
             )
             for name, step in [("", 0)] if dead else [(other, number) for other in several]:

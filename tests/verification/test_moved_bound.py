@@ -1,0 +1,69 @@
+"""The checker proves no more bytes moved than brute force, whatever a certificate says."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from support.cases import seeds
+from support.spill_oracle import Case, random_unused_case
+
+from cpplan.model.certificates import ForcedAt, RoomPrices
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.verification.access_trace import replay
+from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
+from cpplan.verification.moves import Still
+
+# A result that nothing reads does not fit beside the input.
+UNUSED = Case(
+    Graph(
+        "unused",
+        (Tensor("x", 2, kind="input"), Tensor("a", 4)),
+        (Op("f", inputs=("x",), outputs=("a",)),),
+    ),
+    Residency(),
+    (Pool("fast", 3), Pool("slow", direct=True)),
+    in_place=False,
+)
+
+
+def _read(case: Case) -> tuple[Still, Plan]:
+    """The ops in the given order and what a plan says of the pools, without moves and offsets."""
+    program, none = to_anf(case.graph), np.zeros(0, np.int64)
+    plan = Plan(
+        "p", "feasible", (), none, none, none, none, pools=case.pools, order=program.names,
+        residency=case.residency, sharing=("in place",) if case.in_place else (),
+    )  # fmt: skip
+    return Still(program, *replay(program, case.residency)), plan
+
+
+def _prices(case: Case, rng: random.Random) -> RoomPrices:
+    amounts = [rng.choice([0, 0, 1, 1, 2, 3]) for _ in case.graph.ops]
+    return RoomPrices(1, tuple(zip((op.name for op in case.graph.ops), amounts, strict=True)))
+
+
+def test_room_prices_let_an_unused_result_go_to_the_slow_pool() -> None:
+    """Writing ``a`` there moves 4 B, and leaves the fast pool to ``x``."""
+    still, plan = _read(UNUSED)
+    prices = RoomPrices(0, (("f", 10),))
+    assert UNUSED.least(any_order=False) == 4
+    assert moved_bytes_floor(UNUSED.graph, still, plan, prices) <= 4
+    assert forced_moves_floor(UNUSED.graph, still, plan, ForcedAt("f")) <= 4
+
+
+@pytest.mark.parametrize("seed", seeds(80))
+def test_no_certificate_proves_more_than_brute_force(seed: int) -> None:
+    case, rng = random_unused_case(seed), random.Random(seed)
+    (still, plan), least = _read(case), case.least(any_order=False)
+    for _ in range(5):
+        floor = moved_bytes_floor(case.graph, still, plan, _prices(case, rng))
+        assert least is None or floor <= least
+    least = case.least(any_order=True)
+    for op in case.graph.ops:
+        floor = forced_moves_floor(case.graph, still, plan, ForcedAt(op.name))
+        assert least is None or floor <= least
