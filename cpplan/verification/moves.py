@@ -95,8 +95,13 @@ class _Walk:
         self.under_way: dict[str, Move] = {}
         self.writers: dict[str, set[str]] = defaultdict(set)
         self.kinds: dict[str, set[str]] = defaultdict(set)
+        # Storage -> pools that its tensors may lie in.
+        self.allowed = {root: {self.fast, self.slow} for root, _ in graph.root.values()}
         for tensor in graph.tensors:
-            self.kinds[graph.root[tensor.name][0]].add(tensor.kind)
+            root = graph.root[tensor.name][0]
+            self.kinds[root].add(tensor.kind)
+            if tensor.pools is not None and graph.tensor[root].nbytes:
+                self.allowed[root] &= set(tensor.pools)
         for run in runs:
             for name in run.op.outputs + run.op.workspaces:
                 if self._writes(run, name):
@@ -112,6 +117,10 @@ class _Walk:
         ):
             covered = max(covered, end) if begin <= covered else covered
         return covered < place.end or all(p.retention is not place.retention for p in inputs)
+
+    def _is_brought(self, root: str) -> bool:
+        """True if the caller writes a storage before the first step; ops may write in it later."""
+        return not self.writers[root] or not self.kinds[root].isdisjoint({"input", "constant"})
 
     def walk(self) -> None:
         for name in self.plan.order:
@@ -157,11 +166,18 @@ class _Walk:
         if (move.source, move.target) != ends:
             raise VerificationError(f"{_described(move)}: must be from {ends[0]!r} to {ends[1]!r}")
 
+    def _check_pool(self, root: str, pool: str, here: str) -> None:
+        """Check that all tensors of a storage may lie in a pool."""
+        if pool not in self.allowed[root]:
+            raise VerificationError(f"{here}: tensor {root!r} may not lie in pool {pool!r}")
+
     def _copy(self, move: Move) -> None:
         self._check_movable(move)
         size = self.graph.tensor[move.tensor].nbytes
         if move.size != size:
             raise VerificationError(f"{_described(move)}: moves {size} B, not {move.size} B")
+        for pool in (move.source, move.target):
+            self._check_pool(move.tensor, pool, _described(move))
         holds = self._found(move.tensor, move.source, _described(move))
         if move.kind == "spill" and self.slow in holds:
             raise VerificationError(
@@ -209,6 +225,7 @@ class _Walk:
                 size = 0 if root in passed else min(crossing[root], whole)
                 self._check_direct(run, move, begins, size)
             pool = self.fast if move is None else self.slow
+            self._check_pool(root, pool, here)
             if begins and not (self.holds.get(root) or len(self.writers[root]) > 1):
                 self.holds[root] = {pool}
             elif begins and len(self.writers[root]) > 1:
@@ -239,7 +256,7 @@ class _Walk:
 
     def _found(self, root: str, pool: str, here: str) -> set[str]:
         """The pools that hold a storage; raises unless this one does."""
-        if root not in self.holds and not self.writers[root]:
+        if root not in self.holds and self._is_brought(root):
             self.holds[root] = {pool}  # the caller put it into this pool
         holds = self.holds.get(root)
         copy = self.under_way.get(root)

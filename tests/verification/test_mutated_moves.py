@@ -13,11 +13,12 @@ from support.plan_verdicts import accepts
 from support.spill_oracle import random_spill_graph
 
 import cpplan
-from cpplan import Graph, Plan, Pool
+from cpplan import Graph, Op, Plan, Pool, Tensor
 from cpplan.model.errors import VerificationError
 from cpplan.model.moves import Move
 from cpplan.model.plan_data import Relation
 from cpplan.model.residency import Residency
+from cpplan.model.small_graphs import kept_meanwhile
 from cpplan.program.anf import to_anf
 from cpplan.spilling.problem import spill_problem
 from cpplan.verification import program_plans
@@ -227,6 +228,37 @@ def test_mutated_plans_are_rejected(seed: int) -> None:
 @pytest.mark.slow
 def test_five_hundred_mutated_plans_are_rejected() -> None:
     assert sum(rejected(seed) for seed in range(100, 150)) >= 500
+
+
+def test_tensors_lie_only_in_pools_that_they_name() -> None:
+    graph, pools = kept_meanwhile(), [Pool("fast", 16), Pool("slow")]
+    plan = cpplan.solve(graph, pools=pools, spill=True, time_limit=20)
+    for moved, pool in (("a", "fast"), ("a", "slow"), ("b", "slow")):
+        tensors = [replace(t, pools=(pool,)) if t.name == moved else t for t in graph.tensors]
+        named = replace(graph, tensors=tuple(tensors))
+        other = {"fast": "slow", "slow": "fast"}[pool]
+        with pytest.raises(VerificationError, match=f"{moved!r} may not lie in pool {other!r}"):
+            cpplan.verify(named, plan)
+
+
+def test_plan_of_a_model_that_writes_into_an_input_is_accepted() -> None:
+    """``new`` is the second half of the state ``s``, which the caller brings."""
+    tensors = (
+        Tensor("s", 8, kind="input"),
+        Tensor("t", 4),
+        Tensor("new", 4, view_of=("s", 4)),
+        Tensor("y", 8, kind="output"),
+    )
+    ops = (
+        Op("read", inputs=("s",), outputs=("t",)),
+        Op("write", inputs=("t",), outputs=("new",)),
+        Op("read again", inputs=("s", "new"), outputs=("y",)),
+    )
+    graph, pools = Graph("state", tensors, ops), [Pool("fast", 16), Pool("slow")]
+    plan = cpplan.solve(graph, pools=pools, spill=True, time_limit=20)
+    assert (plan.status, plan.moved_bytes) == ("optimal", 0)
+    cpplan.verify(graph, plan)
+    cpplan.simulate(graph, plan)
 
 
 @pytest.mark.parametrize("seed", seeds(4))
