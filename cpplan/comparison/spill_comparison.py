@@ -231,6 +231,7 @@ def _run_placer(name: str, placer: Placer, judge: _Judge) -> SpillBaseline:
     if fast is None:
         return SpillBaseline(name, None, None, seconds, "does not fit")
     there = np.array([storage in fast for storage in problem.names], bool)
+    there |= ~problem.movable
     kept = there[problem.gap_storage] & (problem.gap_fixed != 0)
     # Operands that must be copied to the fast pool do not fit beside the buffers that lie there.
     copied = problem.access_near & ~there[problem.access_storage]

@@ -28,6 +28,9 @@ class Storage:
         True if the storage must lie in a pool to the end.
     movable
         True if one op, or the caller, writes all its bytes at once, so that its copies agree.
+    shared
+        True if an op may write another storage over it, or it over another: one op, or the caller,
+        writes all its bytes, and it is no constant and no workspace.
     """
 
     tensor: Tensor
@@ -36,6 +39,7 @@ class Storage:
     brought: bool
     kept: bool
     movable: bool
+    shared: bool
 
 
 def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
@@ -77,7 +81,9 @@ def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
         base = graph.tensor[root]
         movable = movable and base.nbytes > 0
         writer = written[0][0] if whole else None
-        found[root] = Storage(base, tuple(tensors), writer, brought, kept, movable)
+        once = len({op for op, _ in written} | (kinds & {"input"})) == 1
+        shared = once and kinds.isdisjoint({"constant", "workspace"}) and base.nbytes > 0
+        found[root] = Storage(base, tuple(tensors), writer, brought, kept, movable, shared)
     return found
 
 

@@ -78,7 +78,8 @@ def bound_of_every_order(
 
 def _overwritable(graph: Graph, problem: SpillProblem) -> list[int]:
     """Most room that each op may save by writing its outputs over its inputs."""
-    room = dict(zip(problem.names, problem.room.tolist(), strict=True))
+    rows = zip(problem.names, problem.room.tolist(), problem.movable.tolist(), strict=True)
+    room = {name: size for name, size, movable in rows if movable}
     saved = []
     for op in graph.ops:
         outputs: dict[str, int] = {}
@@ -151,8 +152,6 @@ class _Reach:
         for access, op in enumerate(op_of.tolist()):
             self.accesses[op].append(access)
         self.read_anew = np.where(reads, brought, 0)
-        self.kept = np.zeros(count, bool)
-        self.kept[problem.gap_storage[problem.gap_after < 0]] = True
         constant = np.zeros(count, bool)
         start = ~problem.written[problem.gap_storage] & (problem.gap_before < 0)
         constant[problem.gap_storage[start & (problem.gap_fixed == 0)]] = True
@@ -176,15 +175,17 @@ class _Reach:
         problem, writer = self.problem, self.writer
         before, after = self._set(self.before[op]), self._set(self.after[op])
         spilled = np.where(writer >= 0, problem.spill_cost, 0)
-        needed = self.kept.copy()
+        needed = problem.lasts.copy()
         if len(self.read):
             later = np.logical_or.reduceat(after[self.reader], self.first_reader)
             needed[self.read] |= later
-        live = ~self.constant & needed & ((writer < 0) | before[writer])
+        live = problem.movable & ~self.constant & needed & ((writer < 0) | before[writer])
         cost = self._brings(after) + spilled
         excess = -problem.capacity - saved
         for access in self.accesses[op]:
             row = int(problem.access_storage[access])
+            if not problem.movable[row]:
+                continue
             live[row] = not problem.access_near[access]
             if not live[row]:
                 excess += int(problem.room[row])

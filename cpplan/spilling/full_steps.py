@@ -130,7 +130,11 @@ def _drop_costs(problem: SpillProblem) -> Floats:
     read = np.where(after >= 0, read, 0)
     full = problem.load(problem.all_kept()) > problem.capacity
     upto = np.concatenate([[0], np.cumsum(full)])
-    counts = (problem.gap_fixed < 0) & (upto[problem.gap_upper] > upto[problem.gap_lower])
+    crosses = upto[problem.gap_upper] > upto[problem.gap_lower]
+    # Without steps and accesses after it, a gap only says where the result is written.
+    writes = (after < 0) & (problem.gap_lower == problem.gap_upper)
+    crosses |= writes & full[problem.access_step[problem.gap_before]]
+    counts = (problem.gap_fixed < 0) & crosses
     several = np.bincount(problem.gap_storage[counts], minlength=len(problem.names))
     spill = np.where(problem.written, problem.spill_cost / np.maximum(several, 1), 0.0)
     costs: Floats = read + np.where(counts, spill[problem.gap_storage], 0.0)

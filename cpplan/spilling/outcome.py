@@ -84,8 +84,11 @@ class Spilled:
         return ", ".join(names) or None
 
 
-def find_shortfall(problem: SpillProblem) -> Shortfall | None:
-    """The op whose operands exceed the capacity by the most bytes, or ``None`` if all fit.
+def find_shortfall(problem: SpillProblem, *, alone: bool = False) -> Shortfall | None:
+    """The op that exceeds the capacity by the most bytes, or ``None`` if all fit.
+
+    An op's operands count, and what must lie beside them at this order; the operands ``alone``
+    exceed it in every order.
 
     Examples
     --------
@@ -99,7 +102,8 @@ def find_shortfall(problem: SpillProblem) -> Shortfall | None:
     >>> find_shortfall(spill_problem(program, Residency(), (Pool("fast", 12), Pool("slow"))))
     Shortfall(op='f', needed=16, missing=4, tried=False)
     """
-    least = problem.least_load()
+    none = np.zeros(len(problem.gap_lower), bool)
+    least = problem.load(none) - problem.base if alone else problem.least_load()
     step = int(np.argmax(least))
     missing = int(least[step]) - problem.capacity
     if missing <= 0:

@@ -10,6 +10,10 @@ there. Everything else follows from these choices:
 * After a dropped gap, the storage is reloaded, or read in the slow pool.
 * If any of its gaps is dropped, the storage is spilled once, right after it is written. An input
   that is not kept through its first gap begins in the slow pool and is not spilled.
+* A result that nothing reads and nobody wants has an empty gap after its only access, if its op
+  may write it in either pool. Kept, it is written in the fast pool, has room there during the op,
+  and costs nothing. Dropped, its op writes it in the slow pool, for the bytes of a spill.
+* A storage that cannot move, or only lie in the fast pool, is kept through all its gaps.
 """
 
 from __future__ import annotations
@@ -47,17 +51,21 @@ class SpillProblem:
     Attributes
     ----------
     names
-        The ``n`` storages that may move; each has an access.
+        The ``n`` storages with bytes and an access.
     size, room, alignment
         Bytes without and with padding in the fast pool, and alignment there, shape ``(n,)``.
     spill_cost, reload_cost
         Cost of writing each storage to the slow pool and of reading it back, shape ``(n,)``: its
-        bytes, or the cycles that the move takes if time is minimised.
+        bytes, or the cycles that the move takes if time is minimised; 0 if it cannot move.
+    movable
+        True for storages that may move if their pools allow it. Shape ``(n,)``.
     written
         True for storages that an op writes; the caller provides the others. Shape ``(n,)``.
     stay
         True for inputs kept to the end: they are kept through all gaps or through none. Shape
         ``(n,)``.
+    lasts
+        True for storages that must lie in a pool after the last op. Shape ``(n,)``.
     access_storage, access_step, access_bytes, access_cost, access_near
         For every access: its storage; its step; bytes read or written if it happens in the slow
         pool; the cost of that; true if it must happen in the fast pool. Accesses are sorted by
@@ -65,7 +73,8 @@ class SpillProblem:
     gap_storage, gap_lower, gap_upper
         Storage of every gap, and the steps ``[lower, upper)`` between its two accesses.
     gap_before, gap_after
-        Accesses before and after every gap, or -1.
+        Accesses before and after every gap, or -1. Without an access after it, a gap lasts to the
+        end, or is the empty gap of a result that nothing reads.
     gap_fixed
         1 if the gap must be kept, 0 if it must be dropped, -1 if either is allowed.
     credit_step, credit_room, credit_access
@@ -75,13 +84,13 @@ class SpillProblem:
         For every input that may be overwritten: its credit, the access that reads it, and the gap
         after that access (or -1), which must then be dropped.
     base
-        Bytes taken at each step by storages that cannot move, shape ``(steps,)``.
+        Bytes taken at each step by storages without an access, shape ``(steps,)``.
     capacity
         Capacity of the fast pool, padded as the rooms are.
     ops
         Name of the op of each step.
     storages
-        All storages of the graph, also those that cannot move.
+        All storages of the graph, also those without an access.
     """
 
     names: tuple[str, ...]
@@ -90,8 +99,10 @@ class SpillProblem:
     alignment: Ints
     spill_cost: Ints
     reload_cost: Ints
+    movable: Flags
     written: Flags
     stay: Flags
+    lasts: Flags
     access_storage: Ints
     access_step: Ints
     access_bytes: Ints
@@ -118,6 +129,12 @@ class SpillProblem:
     def steps(self) -> int:
         """Number of steps."""
         return len(self.base)
+
+    @property
+    def typical_reload(self) -> float:
+        """Median cost of a reload."""
+        costs = self.reload_cost[self.movable]
+        return float(np.median(costs)) if len(costs) else 0.0
 
     def near(self, kept: Flags) -> Flags:
         """For each access, true if it happens in the fast pool with these gaps kept."""
@@ -261,6 +278,8 @@ def spill_problem(
     gap = np.array(rows.gaps, np.int64).reshape(-1, 6)
     size = np.array([s.tensor.nbytes for s in rows.storages], np.int64)
     room = -(-size // grid) * grid
+    movable = np.array([s.movable for s in rows.storages], bool)
+    moved, cross = np.where(movable, size, 0), np.where(movable[access[:, 0]], access[:, 2], 0)
     credit, over = _credits(program if share else None, rows, access, gap, room)
     slow = pools[1] if time else None
     assert fast.capacity is not None
@@ -269,14 +288,16 @@ def spill_problem(
         size=size,
         room=room,
         alignment=np.array([grids[name] for name in rows.names], np.int64),
-        spill_cost=_costs("spill", size, slow),
-        reload_cost=_costs("reload", size, slow),
-        written=np.array([not s.brought for s in rows.storages], bool),
+        spill_cost=_costs("spill", moved, slow),
+        reload_cost=_costs("reload", moved, slow),
+        movable=movable,
+        written=np.array([not _is_brought(s) for s in rows.storages], bool),
         stay=np.array([_stays(s) for s in rows.storages], bool),
+        lasts=np.array([_lasts(s) for s in rows.storages], bool),
         access_storage=access[:, 0],
         access_step=access[:, 1],
         access_bytes=access[:, 2],
-        access_cost=_costs("read", access[:, 2], slow),
+        access_cost=_costs("read", cross, slow),
         access_near=access[:, 3].astype(bool),
         gap_storage=gap[:, 0],
         gap_lower=gap[:, 1],
@@ -325,9 +346,19 @@ def _grid(storage: Storage, fast: Pool) -> int:
     return grid
 
 
+def _is_brought(storage: Storage) -> bool:
+    """True for a storage that the caller writes before the first op, if ops write in it too."""
+    return storage.brought or any(t.kind in ("input", "constant") for t in storage.tensors)
+
+
 def _stays(storage: Storage) -> bool:
     """True for an input kept to the end, which must then lie where the caller put it."""
-    return storage.brought and storage.kept and storage.tensor.kind != "constant"
+    return _is_brought(storage) and _lasts(storage)
+
+
+def _lasts(storage: Storage) -> bool:
+    """True for a storage that the caller wants in a pool after the last op, and no constant."""
+    return storage.kept and all(tensor.kind != "constant" for tensor in storage.tensors)
 
 
 def _add(
@@ -338,19 +369,25 @@ def _add(
     pools: tuple[Pool, Pool],
     grid: int,
 ) -> None:
-    """Add a storage's accesses and gaps, or if it cannot move, its bytes to the base's change."""
+    """Add a storage's accesses and gaps, or if it has none, its bytes to the base's change."""
     fast, slow = pools
     steps, name = len(change) - 1, storage.tensor.name
     in_fast, in_slow = may_lie(storage, fast.name), may_lie(storage, slow.name)
     if not (in_fast or in_slow):
         raise InputError(f"tensor {name!r}: may lie neither in {fast.name!r} nor in {slow.name!r}")
-    if not storage.movable or not accessed:
-        if in_fast and not (storage.brought and storage.movable and in_slow):
-            begin = 0 if storage.brought else min((step for step, _ in accessed), default=0)
-            end = steps if storage.kept else max((step for step, _ in accessed), default=0) + 1
+    if not storage.tensor.nbytes:
+        return
+    if accessed and not storage.movable and not in_fast:
+        raise InputError(
+            f"tensor {name!r}: may lie in {slow.name!r} only, but cannot move: expected a tensor "
+            "that the caller or one op writes as a whole, and no workspace"
+        )
+    in_slow &= storage.movable
+    if not accessed:
+        if in_fast and not in_slow:
             room = -(-storage.tensor.nbytes // grid) * grid
-            change[begin] += room
-            change[end] -= room
+            change[0] += room
+            change[steps if storage.kept else 1] -= room
         return
     row = len(rows.names)
     rows.names.append(name)
@@ -358,9 +395,8 @@ def _add(
     constant = any(tensor.kind == "constant" for tensor in storage.tensors)
     fixed = 0 if not in_fast else 1 if not in_slow else -1
     first = len(rows.accesses)
-    alone = len(accessed) == 1 and not storage.brought and not storage.kept
     for step, crossing in accessed:
-        near = in_fast and (alone or not in_slow or (crossing > 0 and not slow.direct))
+        near = in_fast and (not in_slow or (crossing > 0 and not slow.direct))
         if not near and crossing > 0 and not slow.direct:
             raise InputError(
                 f"tensor {name!r} may lie in {slow.name!r} only, but ops cannot access it there: "
@@ -368,12 +404,15 @@ def _add(
             )
         rows.accesses.append((row, step, crossing, near))
     last = len(rows.accesses) - 1
-    if storage.brought:
+    if _is_brought(storage):
         rows.gaps.append((row, 0, accessed[0][0], -1, first, 0 if constant and in_slow else fixed))
     for k in range(first, last):
         rows.gaps.append((row, rows.accesses[k][1] + 1, rows.accesses[k + 1][1], k, k + 1, fixed))
-    if storage.kept and not constant:
-        rows.gaps.append((row, accessed[-1][0] + 1, steps, last, -1, fixed))
+    begin = accessed[-1][0] + 1
+    if _lasts(storage):
+        rows.gaps.append((row, begin, steps, last, -1, fixed))
+    elif not _is_brought(storage) and first == last and in_fast and not rows.accesses[last][3]:
+        rows.gaps.append((row, begin, begin, last, -1, fixed))
 
 
 def _credits(
@@ -384,7 +423,7 @@ def _credits(
     room: Ints,
 ) -> tuple[Ints, Ints]:
     """Credits of outputs that may be written over inputs, and the inputs of each credit."""
-    number = {name: k for k, name in enumerate(rows.names)}
+    number = {name: k for k, name in enumerate(rows.names) if rows.storages[k].shared}
     position = {(int(s), int(t)): k for k, (s, t) in enumerate(access[:, :2].tolist())}
     after = {int(before): k for k, before in enumerate(gap[:, 3].tolist()) if before >= 0}
     credits: dict[int, list[tuple[int, int]]] = {}

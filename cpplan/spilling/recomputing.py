@@ -15,7 +15,7 @@ from cpplan.program.timeline import run_time
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.bounds import MovedBound
-from cpplan.spilling.outcome import Spilled
+from cpplan.spilling.outcome import Spilled, find_shortfall
 from cpplan.spilling.search.again import NAME, Estimate, Schedules
 from cpplan.spilling.solve import spill
 from cpplan.spilling.tuning import active
@@ -200,5 +200,6 @@ class _Search:
                 share=self.known.share, time=True,
             )  # fmt: skip
             found = replace(empty, origin={})
-        short = found.shortfall if self.best is None else None
+        fails = self.best is None and found.shortfall is not None
+        short = find_shortfall(found.problem, alone=True) if fails else None
         return replace(found, bound=MovedBound(0, EVERY_OP_ONCE), every_order=True, shortfall=short)

@@ -14,8 +14,8 @@ from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.cp_sat_gaps import make_model
-from cpplan.spilling.outcome import Shortfall, Spilled, find_shortfall
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.outcome import Spilled, find_shortfall
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.one_order import SpillSearch
 from cpplan.spilling.tuning import active
 
@@ -116,9 +116,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
             ):
                 best, found_by = other, name
     found = best.outcome()
-    short = found.shortfall
-    if short is not None and not _needs_alone(given.problem, short):
-        short = None
+    short = None if found.shortfall is None else find_shortfall(given.problem, alone=True)
     return replace(found, bound=bound, every_order=True, order_by=found_by, shortfall=short)
 
 
@@ -142,12 +140,6 @@ def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...
             yield order, NAME
     if starts[-1] not in seen:
         yield starts[-1], least.found_by
-
-
-def _needs_alone(problem: SpillProblem, short: Shortfall) -> bool:
-    """True if an op's own operands exceed the capacity, so that it fits in no order."""
-    step = problem.ops.index(short.op) if short.op in problem.ops else 0
-    return int(problem.least_load()[step] - problem.base[step]) > problem.capacity
 
 
 def room_price(

@@ -78,11 +78,12 @@ class Case:
         """The spilling problem at the listed order."""
         return spill_problem(to_anf(self.graph), self.residency, self.pools, share=self.in_place)
 
-    def least(self, *, any_order: bool) -> int | None:
+    def least(self, *, any_order: bool, offsets: bool = False) -> int | None:
         """The fewest bytes moved, by brute force."""
         return least_moved(
-            self.graph, self.residency, self.pools, in_place=self.in_place, any_order=any_order
-        )
+            self.graph, self.residency, self.pools, in_place=self.in_place, any_order=any_order,
+            offsets=offsets,
+        )  # fmt: skip
 
     def solve(self, order: str = "given", **options) -> Plan:
         """The plan of one worker whose time is counted by work."""

@@ -388,7 +388,7 @@ def advance(flat, state, step, drop, wanted, power, places):
             continue
         places[access] = state.offset[storage]
         gap = flat.after[access]
-        if gap < 0 or drop[gap]:
+        if gap < 0 or drop[gap] or (flat.gap_after[gap] < 0 and flat.gap_upper[gap] == step + 1):
             _remove(state, storage)
         else:
             state.gap[storage] = gap

@@ -52,8 +52,8 @@ class AddressSearch:
     Parameters
     ----------
     problem
-        The problem. If some bytes in the fast pool cannot move, the search finds nothing: such
-        bytes have no address here.
+        The problem. If something without an access lies in the fast pool, the search finds
+        nothing: it has no address here.
     capacity
         Capacity of the fast pool, without padding.
     seed
@@ -65,7 +65,7 @@ class AddressSearch:
         self.flat = flatten_problem(problem, capacity)
         self.rng = np.random.default_rng(seed)
         self._power = active().address_change_power
-        self._unit = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0
+        self._unit = problem.typical_reload
         room = np.minimum(problem.capacity, problem.load(problem.all_kept())).mean()
         live = float(room) / max(1.0, float(problem.room.mean() if len(problem.room) else 1))
         self._work = _RATE * len(problem.access_step) * (10.0 + live)

@@ -101,8 +101,7 @@ def _estimate(flat, order, rule, cutoff, scratch):
             following[storage] += 1
             if held[storage]:
                 others -= flat.room[storage]
-            ends = following[storage] == start[storage + 1] and not flat.kept[storage]
-            if flat.op_near[entry] or held[storage] or not ends:
+            if flat.op_near[entry] or not _gone(flat, storage, following, start, held, begun):
                 need += flat.room[storage]
         for entry in range(flat.over_start[op], flat.over_start[op + 1]):
             source = flat.over_input[entry]
@@ -113,7 +112,8 @@ def _estimate(flat, order, rule, cutoff, scratch):
         while others + need > flat.capacity:
             victim, best = -1, -1.0
             for storage in range(storages):
-                if held[storage] and pinned[storage] != step and flat.room[storage] > 0:
+                free = held[storage] and not flat.fixed[storage]
+                if free and pinned[storage] != step and flat.room[storage] > 0:
                     score = _score(flat, storage, step, following, start, uses, valid, fresh, rule)
                     if score > best:
                         victim, best = storage, score
@@ -129,9 +129,8 @@ def _estimate(flat, order, rule, cutoff, scratch):
             largest = -1
             for entry in range(first, last):
                 storage = flat.op_storage[entry]
-                ends = following[storage] == start[storage + 1] and not flat.kept[storage]
-                taken = held[storage] or not ends
-                if flat.op_near[entry] or not taken or pinned[storage] == -2 - step:
+                gone = _gone(flat, storage, following, start, held, begun)
+                if flat.op_near[entry] or gone or pinned[storage] == -2 - step:
                     continue
                 if largest < 0 or flat.room[storage] > flat.room[flat.op_storage[largest]]:
                     largest = entry
@@ -150,8 +149,7 @@ def _estimate(flat, order, rule, cutoff, scratch):
                     valid[storage] = True
         for entry in range(first, last):
             storage = flat.op_storage[entry]
-            ends = following[storage] == start[storage + 1] and not flat.kept[storage]
-            near = flat.op_near[entry] or held[storage] or not ends
+            near = flat.op_near[entry] or not _gone(flat, storage, following, start, held, begun)
             if pinned[storage] == -2 - step:
                 near = False
             if not begun[storage]:
@@ -165,12 +163,20 @@ def _estimate(flat, order, rule, cutoff, scratch):
             if near and not held[storage]:
                 held[storage] = True
                 room_held += flat.room[storage]
+            ends = following[storage] == start[storage + 1] and not flat.kept[storage]
             if held[storage] and ends:
                 held[storage] = False
                 room_held -= flat.room[storage]
         if moved >= cutoff:
             return _NEVER
     return moved
+
+
+@compiled_loop
+def _gone(flat, storage, following, start, held, begun):
+    """True if an op need only read a storage in the slow pool: no later op needs it."""
+    ends = following[storage] == start[storage + 1] and not flat.kept[storage]
+    return ends and begun[storage] and not held[storage]
 
 
 @compiled_loop

@@ -35,11 +35,11 @@ class FlatOrders(NamedTuple):
         Inputs that each op may write over, and the room that this saves.
     before_start, before, after_start, after
         Predecessors and successors of each op.
-    spill, reload, room, written, slow_start, kept
+    spill, reload, room, written, slow_start, kept, fixed
         For each storage: cost of a spill; cost of a reload; room; true if an op writes it; true if
-        it begins in the slow pool; true if it is kept to the end.
+        it begins in the slow pool; true if it is kept to the end; true if it cannot be evicted.
     extra
-        Room taken during each op by storages that cannot move.
+        Room taken during each op by storages without an access.
     capacity
         Capacity of the fast pool.
     """
@@ -61,6 +61,7 @@ class FlatOrders(NamedTuple):
     written: NDArray[np.bool_]
     slow_start: NDArray[np.bool_]
     kept: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]
     extra: Ints
     capacity: int
 
@@ -94,10 +95,10 @@ def flatten(
     rows = [row for several in accesses for row in several]
     pairs = [row for several in over for row in several]
     slow_start = np.zeros(len(problem.names), bool)
-    kept = np.zeros(len(problem.names), bool)
+    fixed = np.zeros(len(problem.names), bool)
+    fixed[problem.gap_storage[problem.gap_fixed == 1]] = True
     first = problem.gap_before < 0
     slow_start[problem.gap_storage[first & (problem.gap_fixed == 0)]] = True
-    kept[problem.gap_storage[problem.gap_after < 0]] = True
     return FlatOrders(
         op_start=_starts(accesses),
         op_storage=np.array([row[0] for row in rows], np.int64),
@@ -115,7 +116,8 @@ def flatten(
         room=problem.room,
         written=problem.written,
         slow_start=slow_start,
-        kept=kept,
+        kept=problem.lasts,
+        fixed=fixed,
         extra=extra,
         capacity=problem.capacity,
     )

@@ -45,7 +45,7 @@ _COOLINGS = 20
 
 
 def applies_to(problem: SpillProblem) -> bool:
-    """True if no op may write over an input, no bytes are immovable, and gaps are not too many."""
+    """True if nothing is written over an input, all bytes have accesses, and gaps are few."""
     few = len(problem.gap_storage) <= active().repacked_gaps
     return few and not len(problem.credit_step) and not problem.base.any()
 
@@ -70,7 +70,7 @@ class Repacking:
         # Any odd multiplier spreads seeds; the state must not be zero.
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
         self._random = np.array([word or 1], np.uint64)
-        self._reload = float(np.median(problem.reload_cost)) if len(problem.names) else 0.0
+        self._reload = problem.typical_reload
         steps = float((problem.gap_upper - problem.gap_lower).sum())
         pairs = float((np.bincount(problem.gap_storage).astype(float) ** 2).sum())
         gaps = len(problem.gap_storage)

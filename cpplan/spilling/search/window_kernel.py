@@ -58,7 +58,7 @@ def _add_row(flat, state, rows, first, last, low, high, count):
     if head >= 0 and not state.drop[head]:
         begin = 0
     if tail >= 0 and not state.drop[tail]:
-        end = len(state.load)
+        end = flat.gap_upper[tail]
     if begin >= high or end <= low:
         return count
     if count >= len(rows.size):
