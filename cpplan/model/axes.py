@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_name, tuple_of
@@ -78,8 +79,16 @@ class Window:
         return low, max(min(high, extent), low)
 
 
+class _Indexed:
+    """A place for the windows by tensor, which are no field of an axis."""
+
+    __slots__ = ("_by_tensor",)
+    if TYPE_CHECKING:
+        _by_tensor: dict[str, Window]
+
+
 @dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(_Indexed):
     """One axis of an op's work, along which it can run in pieces.
 
     Attributes
@@ -123,8 +132,13 @@ class Axis:
 
     @property
     def window(self) -> dict[str, Window]:
-        """Windows by tensor."""
-        return {window.tensor: window for window in self.windows}
+        """Windows by tensor, made once: an op may read thousands of tensors."""
+        try:
+            return self._by_tensor
+        except AttributeError:
+            made = {window.tensor: window for window in self.windows}
+            object.__setattr__(self, "_by_tensor", made)
+            return made
 
 
 def _check_integer(

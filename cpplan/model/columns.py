@@ -7,10 +7,10 @@ which the graph lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count, repeat
+from itertools import chain, count, pairwise, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +52,17 @@ class Lists:
         """
         return np.repeat(np.arange(len(self.count)), self.count)
 
+    def tuples(self, value: Ints) -> Iterator[tuple[int, ...]]:
+        """Yield the values of the numbers of each list.
+
+        Examples
+        --------
+        >>> [*Lists(np.array([1, 0, 2]), np.array([2, 0, 1])).tuples(np.array([7, 8, 9]))]
+        [(8, 7), (), (9,)]
+        """
+        items, end = value[self.item].tolist(), np.cumsum(self.count).tolist()
+        return (tuple(items[a:b]) for a, b in pairwise([0, *end]))
+
     def taken(self, order: Ints) -> Lists:
         """These lists in another order, or some of them.
 
@@ -64,6 +75,18 @@ class Lists:
         count = self.count[order]
         first = np.cumsum(count) - count
         return Lists(self.item[np.repeat(begin - first, count) + np.arange(count.sum())], count)
+
+
+def lists_of(values: Collection[Collection[int]]) -> Lists:
+    """Lists of numbers as columns.
+
+    Examples
+    --------
+    >>> lists_of([(4, 5), (), (6,)]).count.tolist()
+    [2, 0, 1]
+    """
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    return Lists(np.fromiter(chain.from_iterable(values), np.int64), lengths)
 
 
 class AxisColumns(NamedTuple):
@@ -251,9 +274,7 @@ class GraphColumns:
     @cached_property
     def shape(self) -> Lists:
         """Extents of every tensor; none without a shape. Raises ``TypeError`` at a variable."""
-        shapes = [shape or () for shape in map(attrgetter("shape"), self._graph.tensors)]
-        lengths = np.fromiter(map(len, shapes), np.int64, len(shapes))
-        return Lists(np.fromiter(chain.from_iterable(shapes), np.int64), lengths)
+        return lists_of([shape or () for shape in map(attrgetter("shape"), self._graph.tensors)])
 
     @cached_property
     def axes(self) -> AxisColumns:

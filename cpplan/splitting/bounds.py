@@ -6,17 +6,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from cpplan.model.axes import Axis
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Op
 from cpplan.model.printable import printable
 from cpplan.model.problem import Ints
-from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.problem import Mask, SplitProblem
 
 NAME = "least piece"
-Mask = npt.NDArray[np.bool_]
 
 
 class LeastPiece(NamedTuple):
@@ -165,13 +163,9 @@ def _accessed(problem: SplitProblem, storage: Ints) -> tuple[Ints, Ints, Ints]:
 def _cut_windows(problem: SplitProblem) -> tuple[Mask, Ints]:
     """Mask of the windows along which pieces are cut, and the fewest positions of a piece there."""
     graph, lines, columns = problem.graph, problem.lines, problem.graph.columns
-    axes, ops, windows = columns.axes, graph.ops, columns.windows
-    known = np.array([name in lines for name in columns.names], np.bool_)
-    alone = known & (np.bincount(columns.root, minlength=len(known))[columns.root] == 1)
-    other = np.array([bool(op.bodies) or op.sequence is not None for op in ops], np.bool_)
-    other[columns.outputs.owner[~alone[columns.outputs.item]]] = True
+    axes, ops, windows, alone = columns.axes, graph.ops, columns.windows, problem.alone
     used, steps = axes.extent > 1, [axis for op in ops for axis in op.axes]
-    for k in np.flatnonzero(other[axes.op]).tolist():
+    for k in np.flatnonzero(problem.special[axes.op]).tolist():
         used[k] = lines.steps(ops[axes.op[k]], steps[k]) is not None
     cut, shortest = used[axes.axis] & alone[axes.tensor], columns.shortest.copy()
     for k in np.flatnonzero(used[axes.axis] & ~alone[axes.tensor]).tolist():

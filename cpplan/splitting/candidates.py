@@ -76,7 +76,7 @@ class Candidates:
     def _is_new(self, division: Division) -> bool:
         known = division.choices in self._seen
         self._seen.add(division.choices)
-        return not known and division.pieces <= tuned(SplittingTuning).most_pieces
+        return not known and division.pieces <= self._frontier.most_pieces
 
     def _rooms(self, high: int) -> list[int]:
         """Rooms from the least peak known up to ``high``, ascending."""

@@ -8,15 +8,14 @@ peak and cost that no other pair beats in both.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.columns import Lists
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.least_peak import LeastPeak
@@ -93,6 +92,11 @@ class Frontier:
         Lower bound on the peak of every plan: regions of no higher peak are not cut.
     estimates
         Functions that yield the styles of a region, called in turn; all styles if left out.
+
+    Attributes
+    ----------
+    most_pieces
+        Most pieces of a plan.
     """
 
     def __init__(
@@ -105,6 +109,7 @@ class Frontier:
     ):
         tuning = tuned(SplittingTuning)
         self._most_labels = tuning.most_labels
+        self.most_pieces = max(tuning.most_pieces, tuning.most_pieces_an_op * len(problem.ops))
         whole, costs = whole_peaks(problem), [float(op.cost) for op in problem.ops]
         once = list(accumulate(costs, initial=0.0))
         self._ends = ends = sorted(choose_cuts(problem, tuning.most_cuts, tuning.steepest))
@@ -133,7 +138,7 @@ class Frontier:
             best, cost = max(whole[start:stop]), (once[stop] - once[start]) * (1 + _ROUNDING)
             for estimate, style in styles(region, max(floor[start, stop], enough)):
                 # With one run of each op, nothing is cut: whole ops keep their order.
-                cut = stop - start < estimate.pieces <= tuning.most_pieces
+                cut = stop - start < estimate.pieces <= self.most_pieces
                 if cut and estimate.peak < best:
                     self._options[start].append((stop, estimate, style))
                     for paths in self._paths if estimate.cost <= cost else self._paths[1:]:
@@ -238,11 +243,7 @@ def whole_peaks(problem: SplitProblem) -> list[int]:
         return []
     size, given = np.array(problem.size, np.int64), np.array(problem.given, np.bool_)
     first, last = (np.array(column, np.int64) for column in problem.lives)
-    read, written = (
-        Lists(np.array([*chain(*column)], np.int64), np.array([*map(len, column)], np.int64))
-        for column in zip(*problem.accessed, strict=True)
-    )
-    several = len(size)
+    (read, written), several = problem.accesses, len(size)
     alone = ~np.isin(read.owner * several + read.item, written.owner * several + written.item)
     step = np.concatenate([read.owner[alone], written.owner])
     storage = np.concatenate([read.item[alone], written.item])
@@ -267,12 +268,12 @@ def _segments(
     problem: SplitProblem, ends: Sequence[int], whole: Sequence[int], longest: int
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of cuts with an op between them that may be cut, the shortest pairs first."""
-    can = [bool(problem.axes(op)) for op in problem.ops]
+    can = problem.may_be_cut
     pairs = [
         (start, stop)
         for k, start in enumerate(ends)
-        for stop in ends[k + 1 :]
-        if stop - start <= longest and can[stop - 1]
+        for stop in ends[k + 1 : bisect_right(ends, start + longest)]
+        if can[stop - 1]
     ]
     floor = problem.boundary
     for start, stop in sorted(pairs, key=lambda pair: (pair[1] - pair[0], pair)):
@@ -307,11 +308,11 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
         if (live[begin] < left and live[begin] < right) or right < live[begin] * steepest:
             found.update(range(begin, end + 1))
         begin = end + 1
-    for k, op in enumerate(problem.ops):
-        if not problem.axes(op) and problem.writes_new_storage(k):
+    for k, can in enumerate(problem.may_be_cut):
+        if not can and problem.writes_new_storage(k):
             found.update((k, k + 1))
     # A region that contains one of these ops besides others has no pieces.
-    walls = {end for k in range(steps) if problem.permutes(k) for end in (k, k + 1)}
+    walls = {end for k in problem.permuting for end in (k, k + 1)}
     for writers in problem.written_in_turn:
         walls.update((writers[0], writers[-1] + 1))
     before = list(accumulate(live, max))

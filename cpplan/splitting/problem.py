@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from cpplan.model.axes import Axis, Window
+from cpplan.model.columns import Lists, lists_of
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan_data import RelationKind
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.program.liveness import is_outside
+from cpplan.program.liveness import outside_kinds
 from cpplan.splitting.lines import Lines, find_lines
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class SplitProblem:
         op accesses a tensor after a view is made from it.
         """
         graph, source = self.graph, self.lines.source
+        if not source:
+            return frozenset()
         last = {name: step for step, op in enumerate(self.ops) for name in op.inputs}
         made = {name: step for step, op in enumerate(self.ops) for name in op.outputs}
         stays = {t.name for t in graph.tensors if t.kind == "output"}
@@ -161,27 +165,38 @@ class SplitProblem:
     @cached_property
     def size(self) -> list[int]:
         """Bytes of each storage in the arena; 0 for storages outside it."""
-        graph, outside = self.graph, set[str]()
-        for tensor in graph.tensors:
-            constant = tensor.kind == "constant" and self.residency.constants == "outside"
-            if constant or is_outside(tensor, self.residency):
-                outside.add(graph.root[tensor.name][0])
-        outside |= self.borrowed
-        roots = ((name, graph.root[name][0]) for name in self.names)
-        return [
-            0 if root in outside or name in outside else graph.tensor[root].nbytes
-            for name, root in roots
-        ]
+        columns = self.graph.columns
+        tensors = [columns.number[name] for name in self.names]
+        outside = np.zeros(len(columns.names), np.bool_)
+        outside[columns.root[columns.are(outside_kinds(self.residency))]] = True
+        outside[[columns.number[name] for name in self.borrowed]] = True
+        root = columns.root[tensors]
+        sizes: list[int] = np.where(
+            outside[root] | outside[tensors], 0, columns.size[root]
+        ).tolist()
+        return sizes
 
     @cached_property
     def accessed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """For each step, the storages read and the storages written, workspaces included."""
+        columns, order = self.graph.columns, np.array(self.program.order, np.int64)
+        place = np.array([self.storage(name) for name in columns.names], np.int64)
+        lists = [columns.read.taken(order), columns.written.taken(order)]
+        pairs = (np.sort(some.owner * len(self.names) + place[some.item]) for some in lists)
+        if not self.borrowed and all((each[1:] != each[:-1]).all() for each in pairs):
+            return [*zip(*(some.tuples(place) for some in lists), strict=True)]
         found = []
         for op in self.ops:
-            written = dict.fromkeys(self.storage(t) for t in op.outputs + op.workspaces)
-            read = dict.fromkeys(m for t in op.inputs for m in self.stored(t))
-            found.append((tuple(read), tuple(written)))
+            own = dict.fromkeys(self.storage(t) for t in op.outputs + op.workspaces)
+            used = dict.fromkeys(m for t in op.inputs for m in self.stored(t))
+            found.append((tuple(used), tuple(own)))
         return found
+
+    @cached_property
+    def accesses(self) -> tuple[Lists, Lists]:
+        """The lists of :attr:`accessed` as columns."""
+        read, written = zip(*self.accessed, strict=True) if self.accessed else ((), ())
+        return lists_of(read), lists_of(written)
 
     @cached_property
     def lives(self) -> tuple[list[int], list[int]]:
@@ -189,12 +204,13 @@ class SplitProblem:
 
         The upper end is the number of steps plus one if the storage stays live after the last step.
         """
-        steps = len(self.ops)
-        first, last = [steps] * len(self.names), [0] * len(self.names)
-        for step, (read, written) in enumerate(self.accessed):
-            for m in (*read, *written):
-                first[m], last[m] = min(first[m], step), max(last[m], step + 1)
-        for tensor in self.graph.tensors:
+        steps, columns = len(self.ops), self.graph.columns
+        first, last = np.full(len(self.names), steps), np.zeros(len(self.names), np.int64)
+        for some in self.accesses:
+            np.minimum.at(first, some.item, some.owner)
+            np.maximum.at(last, some.item, some.owner + 1)
+        for k in np.flatnonzero(columns.are({"input", "constant", "output"})).tolist():
+            tensor = self.graph.tensors[k]
             stays = tensor.kind == "input" and self.residency.inputs == "keep"
             for m in self.stored(tensor.name):
                 if tensor.kind in ("input", "constant"):
@@ -202,27 +218,30 @@ class SplitProblem:
                 if stays or tensor.kind in ("output", "constant"):
                     last[m] = steps + 1
                     first[m] = min(first[m], steps)
-        return first, last
+        return first.tolist(), last.tolist()
 
     @cached_property
     def boundary(self) -> list[int]:
         """Bytes live between step ``k - 1`` and step ``k``, for every ``k`` up to the end."""
         steps = len(self.ops)
+        size, given = np.array(self.size, np.int64), np.array(self.given, np.int64)
+        lower, upper = (np.array(ends, np.int64) for ends in self.lives)
         change = np.zeros(steps + 2, np.int64)
-        for m, (lower, upper) in enumerate(zip(*self.lives, strict=True)):
-            # Live at the boundary if written before and needed after.
-            source = self.given[m]
-            change[lower if source else lower + 1] += self.size[m]
-            change[upper] -= self.size[m]
+        # Live at the boundary if written before and needed after.
+        np.add.at(change, lower + 1 - given, size)
+        np.subtract.at(change, upper, size)
         live: list[int] = np.cumsum(change)[: steps + 1].tolist()
         return live
 
     @cached_property
     def given(self) -> list[bool]:
         """For each storage, true if the caller provides its bytes."""
-        kinds = {m: self.graph.tensor[name].kind for name, m in self.storages.items()}
-        made = {m for _, written in self.accessed for m in written}
-        return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
+        columns = self.graph.columns
+        brought = columns.are({"input", "constant"})[[columns.number[n] for n in self.names]]
+        never = np.ones(len(self.names), np.bool_)
+        never[self.accesses[1].item] = False
+        found: list[bool] = (brought | never).tolist()
+        return found
 
     @cached_property
     def written_in_turn(self) -> list[list[int]]:
@@ -239,11 +258,50 @@ class SplitProblem:
         found = [s for m, s in writers.items() if len(s) > 1 or m in read_before]
         return sorted(found)
 
-    def permutes(self, step: int) -> bool:
-        """True if a step moves its whole input to other positions along an axis that may be cut.
+    @cached_property
+    def alone(self) -> Mask:
+        """Mask of the tensors that may be cut along every axis, since no view lies in them."""
+        columns = self.graph.columns
+        known = np.array([name in self.lines for name in columns.names], np.bool_)
+        alone: Mask = known & (np.bincount(columns.root, minlength=len(known))[columns.root] == 1)
+        return alone
+
+    @cached_property
+    def special(self) -> Mask:
+        """Mask of the graph's ops whose axes are looked at one by one: they write other tensors."""
+        graph, outputs = self.graph, self.graph.columns.outputs
+        special = np.array([bool(op.bodies or op.sequence) for op in graph.ops], np.bool_)
+        special[outputs.owner[~self.alone[outputs.item]]] = True
+        return special
+
+    @cached_property
+    def may_be_cut(self) -> list[bool]:
+        """For each step, true if the search may cut its op along some axis."""
+        axes, ops = self.graph.columns.axes, self.graph.ops
+        found = np.zeros(len(ops), np.bool_)
+        found[axes.op[axes.extent > 1]] = True
+        for k in np.flatnonzero(self.special).tolist():
+            found[k] = bool(self.axes(ops[k]))
+        cut: list[bool] = found[np.array(self.program.order, np.int64)].tolist()
+        return cut
+
+    @cached_property
+    def permuting(self) -> list[int]:
+        """Steps that move their whole input to other positions along an axis that may be cut.
 
         An example is an op that rotates rows: each part of its output needs all of its input.
         """
+        columns, place = self.graph.columns, np.argsort(self.program.order)
+        axes = columns.axes
+        by = np.full(len(columns.names), -1)
+        by[columns.outputs.item] = columns.outputs.owner
+        reads = by[axes.tensor] != axes.op[axes.axis]
+        writes_alone = np.bincount(axes.axis[~reads], minlength=len(axes.op)) > 0
+        writes_alone[axes.axis[reads]] = False
+        steps = place[np.unique(axes.op[writes_alone])]
+        return [step for step in np.sort(steps).tolist() if self._permutes(step)]
+
+    def _permutes(self, step: int) -> bool:
         op, tensors = self.ops[step], self.graph.tensor
         read = {name: tensors[name].nbytes for name in op.inputs}
         for axis in self.axes(op).values():

@@ -39,8 +39,8 @@ class SplittingTuning:
         than this multiple of it.
     most_labels
         Most pairs of peak and cost kept at each place.
-    most_pieces
-        Most pieces of a plan.
+    most_pieces, most_pieces_an_op
+        Most pieces of a plan: this number, or this multiple of the number of ops if that is more.
     coarser
         Numbers of steps that the last op runs at a time.
     coarsest
@@ -73,6 +73,11 @@ class SplittingTuning:
         Time reserved to check the plan, as a multiple of the time to derive its pieces.
     slower
         Time needed to pack a graph of pieces by heuristics, as a multiple of the time to derive it.
+    seconds_an_op
+        Least seconds for each op to begin the search, and to check the bound that it proves.
+    first_derived
+        Time expected to derive the first pieces of many ops, as a multiple of the time to build the
+        problem.
     work_per_region, work_per_piece
         Seconds of work, in deterministic mode, for the styles of a region and for a piece.
     """
@@ -91,6 +96,7 @@ class SplittingTuning:
     looser_ends: float = 1.2
     most_labels: int = 120
     most_pieces: int = 16_000
+    most_pieces_an_op: int = 2
     most_elements: int = 32
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
     coarsest: tuple[int, ...] = (16, 8, 4)
@@ -109,5 +115,7 @@ class SplittingTuning:
     curve_share: float = 0.75
     checked: float = 4.5
     slower: float = 3.0
+    seconds_an_op: float = 16e-6
+    first_derived: float = 4.0
     work_per_region: float = 0.002
     work_per_piece: float = 1e-4

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection
 
 import numpy as np
-import numpy.typing as npt
 
 from cpplan.model.axes import Window
 from cpplan.model.dtypes import BITS
@@ -15,9 +14,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.model.tensor import LIMIT
 from cpplan.verification.piece_lines import CutTensors, cut_tensors
-from cpplan.verification.storages import Storages
-
-Mask = npt.NDArray[np.bool_]
+from cpplan.verification.storages import Mask, storages_held
 
 
 def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) -> int:
@@ -42,9 +39,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     """
     columns, places, many = graph.columns, cut_tensors(graph), len(graph.ops)
     names, root = columns.names, columns.root
-    storages = Storages(graph, residency)
-    held = np.array([name in storages.size for name in names], np.bool_)
-    brought = np.array([name in storages.brought for name in names], np.bool_)
+    held, _, brought = storages_held(graph, residency)
     copied = np.zeros(len(names), np.bool_)
     if "placement" in sharing:
         _, parts, wholes, _ = columns.placements

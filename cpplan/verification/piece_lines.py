@@ -67,12 +67,12 @@ class CutTensors:
         for name in op.outputs:
             if name not in self.places or axis.name not in self.only.get(name, {axis.name}):
                 return None
-            for window in axis.windows:
-                if window.tensor == name:
-                    apart = self._ends_apart(window)
-                    if apart is None:
-                        return None
-                    unit = math.lcm(unit, apart)
+            window = axis.window.get(name)
+            if window is not None:
+                apart = self._ends_apart(window)
+                if apart is None:
+                    return None
+                unit = math.lcm(unit, apart)
         return None if axis.extent % unit else unit
 
     def _ends_apart(self, window: Window) -> int | None:
@@ -105,11 +105,15 @@ def cut_tensors(graph: Graph) -> CutTensors:
     storages: dict[str, list[str]] = {}
     for tensor in graph.tensors:
         storages.setdefault(graph.root[tensor.name][0], []).append(tensor.name)
+    # Places of a tensor alone in its storage, by its number of axes.
+    alone: dict[int, dict[int, Place]] = {}
     for base, names in storages.items():
         if all(_countable(graph.tensor[name]) for name in names):
-            shape = graph.tensor[base].shape or ()
+            rank = len(graph.tensor[base].shape or ())
             if names == [base]:
-                found.places[base] = {axis: Place(axis, 1) for axis in range(len(shape))}
+                if rank not in alone:
+                    alone[rank] = {axis: Place(axis, 1) for axis in range(rank)}
+                found.places[base] = alone[rank]
             else:
                 _Storage(graph, base, names).describe(found)
     return found

@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.verification.access_trace import Access, outside
 from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import joined_places, others_needed
+
+Mask = npt.NDArray[np.bool_]
 
 
 class Storages:
@@ -38,28 +41,14 @@ class Storages:
 
     def __init__(self, graph: Graph, residency: Residency, *, repeats: bool = True):
         self.graph = graph
-        where = {
-            "input": residency.inputs,
-            "output": residency.outputs,
-            "constant": residency.constants,
-        }
         columns = graph.columns
-        names, storage = columns.names, columns.storage.copy()
-        absent, kept = (
-            columns.root[columns.are({kind for kind, how in where.items() if how == wanted})]
-            for wanted in ("outside", "keep")
-        )
-        storage[absent] = False
+        names, (storage, stays, brought) = columns.names, storages_held(graph, residency)
         rows = np.flatnonzero(storage)
         self.size: dict[str, int] = dict(
             zip([names[k] for k in rows.tolist()], columns.size[rows].tolist(), strict=True)
         )
-        stays, made = np.zeros((2, len(names)), np.bool_)
-        stays[kept] = True
-        made[columns.outputs.item] = True
-        self.kept = [names[k] for k in rows[stays[rows]].tolist()]
-        made |= columns.are({"workspace"})
-        self.brought = {names[k] for k in rows[~made[rows]].tolist()}
+        self.kept = [names[k] for k in np.flatnonzero(stays).tolist()]
+        self.brought = {names[k] for k in np.flatnonzero(brought).tolist()}
         self.accessors: dict[str, list[int]] = {name: [] for name in self.size}
         self.accessed: list[list[str]] = []
         self.again: set[str] = set()
@@ -88,6 +77,26 @@ class Storages:
             for root, ops in self.accessors.items()
             if not ops and (root in retention) == kept
         )
+
+
+def storages_held(graph: Graph, residency: Residency) -> tuple[Mask, Mask, Mask]:
+    """Masks of the tensors that are storages in the arena, of the kept ones, and those brought."""
+    where = {
+        "input": residency.inputs,
+        "output": residency.outputs,
+        "constant": residency.constants,
+    }
+    columns = graph.columns
+    held, stays, made = np.zeros((3, len(columns.names)), np.bool_)
+    absent, kept = (
+        columns.root[columns.are({kind for kind, how in where.items() if how == wanted})]
+        for wanted in ("outside", "keep")
+    )
+    held |= columns.storage
+    held[absent] = False
+    stays[kept] = True
+    made[columns.outputs.item] = True
+    return held, held & stays, held & ~(made | columns.are({"workspace"}))
 
 
 def relaxed_storages(

@@ -1,6 +1,8 @@
 """Axes of ops: windows and what graphs refuse."""
 
+import pickle
 import re
+from dataclasses import fields
 
 import pytest
 
@@ -73,3 +75,12 @@ def test_graph_refuses_an_axis_that_contradicts_the_shapes(axis: Axis, message: 
 def test_malformed_axes_are_refused(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=re.escape(message)):
         make()
+
+
+def test_windows_by_tensor_are_made_once_and_are_no_part_of_an_axis() -> None:
+    axis = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
+    assert axis.window is axis.window
+    other = pickle.loads(pickle.dumps(axis))
+    assert other == axis == Axis("rows", 4, axis.windows)
+    assert (hash(other), other.window) == (hash(axis), axis.window)
+    assert [field.name for field in fields(axis)] == ["name", "extent", "windows", "accumulates"]
