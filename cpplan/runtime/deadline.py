@@ -53,13 +53,22 @@ class Deadline:
         """Seconds by the clock since the start."""
         return time.monotonic() - self._start
 
-    def remaining(self) -> float:
-        """Seconds left, never negative."""
+    def remaining(self, reserved: float = 0.0) -> float:
+        """Seconds left, never negative, if at least ``reserved`` seconds are reserved.
+
+        Examples
+        --------
+        >>> deadline = Deadline(10)
+        >>> 7.9 < deadline.remaining(2) <= 8.0
+        True
+        """
         if self._cancelled:
             return 0.0
         used = self._spent if self.deterministic else self.elapsed()
-        left = max(0.0, self.seconds - used - self._reserved)
-        return left if self._parent is None else min(left, self._parent.remaining())
+        if self._parent is not None:
+            return min(max(0.0, self.seconds - used), self._parent.remaining(reserved))
+        kept = self._reserved if self.deterministic else max(self._reserved, reserved)
+        return max(0.0, self.seconds - used - kept)
 
     def expired(self) -> bool:
         return self.remaining() <= 0.0

@@ -6,20 +6,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cpplan.aliasing.packed import Packed
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.best_order import search_within
 from cpplan.solving.best_schedule import rematerialize
+from cpplan.solving.order_turns import has_many_ops
 from cpplan.solving.plan_maker import make_split_plan
-from cpplan.solving.run import Run
+from cpplan.solving.run import Run, is_short
+from cpplan.splitting.bounds import LeastPiece
 from cpplan.splitting.lines import can_split
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.verification.verifier import verify
 
 if TYPE_CHECKING:
     from cpplan.splitting.solve import Split, SplitSearch
+
+NO_TIME_TO_SPLIT = "too little time is left to look for pieces"
 
 
 def cannot_split(source: Program | Problem) -> bool:
@@ -41,8 +47,21 @@ def uncut(plan: Plan) -> Plan:
     return replace(plan, message=message, copied_bytes=None if plan.spills else 0)
 
 
+def is_late_to_split(source: Program, budget: Budget) -> bool:
+    """True if the time left is too short even to begin a search for pieces."""
+    seconds = budget.tuned(SplittingTuning).seconds_an_op * len(source.order)
+    return has_many_ops(source) and is_short(budget.deadline, seconds)
+
+
 def split_ops(run: Run, source: Program | Problem) -> Split:
     """The split of fewest bytes within a cost, or of least cost within the limit."""
+    from cpplan.splitting.solve import Split
+
+    assert isinstance(source, Program)
+    if is_late_to_split(source, run.budget):
+        run.stop_early(NO_TIME_TO_SPLIT)
+        packed = _unsplit(run, source, run.deadline)
+        return Split(packed, (), None, source.cost, source.cost, LeastPiece(0, None), run.limit)
     search, limit = split_search(run, source), run.limit
     again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
     share = run.budget.tuned(SplittingTuning).once_share
@@ -55,6 +74,8 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
     else:
         found = search.smallest(run.request.cost_limit or 1.0, deadline, once)
     found = replace(found, limit=limit)
+    if search.hurried:
+        run.stop_early(NO_TIME_TO_SPLIT)
     if once is None:
         return found
     # Pieces alone, or whole ops that run again, may be better than both together: compare all.
@@ -71,21 +92,26 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
 
     assert isinstance(source, Program)
     free = replace(run, target=None, limit=None)
-    first = run.deadline.share(run.budget.tuned(SplittingTuning).unsplit_share)
-    if run.request.order == "search":
-        unsplit, _ = search_within(free, source)(first)
-    else:
-        unsplit = free.pack(source, first)
+    share = run.deadline.share(run.budget.tuned(SplittingTuning).unsplit_share)
     return SplitSearch(
-        unsplit,
+        _unsplit(run, source, share),
         run.residency,
         run.sharing,
+        run.deadline,
         pack=free.pack,
         pack_more=free.pack_more,
         order=partial(search_within, free),
         piece_bytes=run.request.piece_bytes,
         report=lambda text: run.record(None, None, text),
     )
+
+
+def _unsplit(run: Run, source: Program, deadline: Deadline) -> Packed:
+    """The packing of the program without pieces, whatever the limit."""
+    free = replace(run, target=None, limit=None)
+    if run.request.order == "search":
+        return search_within(free, source)(deadline)[0]
+    return free.pack(source, deadline)
 
 
 def _run_again(run: Run, once: Split, deadline: Deadline) -> Split:

@@ -25,7 +25,7 @@ from cpplan.runtime.compiled import telling
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 from cpplan.solving.best_order import search_orders
-from cpplan.solving.best_pieces import cannot_split, split_ops, uncut
+from cpplan.solving.best_pieces import cannot_split, is_late_to_split, split_ops, uncut
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.early_ends import with_reason
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
@@ -216,7 +216,8 @@ def _solve(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     request.check_source(source)
     if isinstance(source, Program) and source.graph.symbols is not None:
         return _solve_symbolic(source, request, budget.deadline)
-    if request.split and cannot_split(source):
+    late = isinstance(source, Program) and is_late_to_split(source, budget)
+    if request.split and not late and cannot_split(source):
         return uncut(_solve(source, request.without_pieces(), budget))
     if request.spill:
         from cpplan.solving.best_moves import plan_moves

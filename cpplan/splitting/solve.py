@@ -13,6 +13,7 @@ from cpplan.model.costs import sum_costs
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan_data import RelationKind
 from cpplan.model.residency import Residency
+from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.compiled import load, prepare
@@ -83,6 +84,8 @@ class SplitSearch:
         The plan without pieces; regions follow one another in its order.
     residency, sharing
         Which tensors of the boundary the arena holds, and which may share bytes.
+    deadline
+        Deadline of the whole run, whose clock tells what the plans of many pieces will take.
     pack, pack_more
         Packs a program by a deadline; improves such a packing by search.
     order
@@ -97,6 +100,8 @@ class SplitSearch:
     ----------
     unsplit
         The plan without pieces, as a :class:`Split`.
+    hurried
+        True if some pieces were not tried, since too little time was left.
     """
 
     def __init__(
@@ -104,6 +109,7 @@ class SplitSearch:
         unsplit: Packed,
         residency: Residency,
         sharing: frozenset[RelationKind],
+        deadline: Deadline,
         *,
         pack: Packer,
         pack_more: Callable[[Packed, Deadline], None],
@@ -112,6 +118,7 @@ class SplitSearch:
         report: Callable[[str], None] = lambda text: None,
     ):
         assert isinstance(unsplit.source, Program)
+        begin, tuning = deadline.elapsed(), tuned(SplittingTuning)
         self.problem = SplitProblem(unsplit.source, residency, sharing)
         program = with_writers_together(self.problem)
         if program.order != unsplit.source.order:
@@ -123,11 +130,14 @@ class SplitSearch:
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         self._divisions: list[Division] = []
-        # Divisions tried so far, and the most seconds per piece that a trial took.
+        # Divisions tried so far, and the most seconds that it took to derive a piece.
         self._seen: set[tuple[Choice, ...]] = set()
-        self._pace = 0.0
+        self._pace, many = 0.0, len(self.problem.ops)
+        if many >= tuned(PackingTuning).many_buffers:
+            self._pace = tuning.first_derived * (deadline.elapsed() - begin) / many
         # Seconds reserved to check the plans that are kept.
         self._checks = 0.0
+        self.hurried = False
 
     def divisions(self, deadline: Deadline) -> list[Division]:
         """Divisions of ever smaller estimated peak at ever larger cost, the cheapest first."""
@@ -341,23 +351,31 @@ class SplitSearch:
     def _trial(self, division: Division, deadline: Deadline) -> Split | None:
         """Plan of a division by heuristics alone, or ``None`` if it has too many pieces."""
         tuning = tuned(SplittingTuning)
-        timed = not deadline.endless
-        if timed and self._pace * division.pieces > deadline.remaining():
+        if self._takes_too_long(self._pace * division.pieces, deadline, derive=True):
             return None
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
         deadline.spend(tuning.work_per_piece * len(program.order))
         derived = deadline.elapsed() - begin
-        needed = tuning.slower * derived
-        if len(program.order) > tuning.most_pieces or (timed and needed > deadline.remaining()):
+        self._pace = max(self._pace, derived / max(division.pieces, 1))
+        assert self._frontier is not None
+        fits = len(program.order) <= self._frontier.most_pieces
+        if not fits or self._takes_too_long(derived, deadline):
             return None
         packed = self._pack(program, deadline, quick=True)
-        self._pace = max(self._pace, (deadline.elapsed() - begin) / max(division.pieces, 1))
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
         )
         return replace(self._split(packed, graph), derived=derived)
+
+    def _takes_too_long(self, derived: float, deadline: Deadline, *, derive: bool = False) -> bool:
+        """True if no time is left to pack and check pieces that take so long to derive."""
+        tuning = tuned(SplittingTuning)
+        left = deadline.remaining(self._checks + tuning.checked * derived)
+        late = not deadline.endless and (derive + tuning.slower) * derived > left
+        self.hurried |= late
+        return late
 
     def _elements(self, deadline: Deadline) -> Iterator[Split]:
         """Yield the plan of a small program in single steps, at the best order found."""

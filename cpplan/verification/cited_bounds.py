@@ -43,6 +43,8 @@ def cited_floors(
         return Floors(shared=least_bytes(plan.sharing, accesses, runs))
     if plan.bound_by == FOOTPRINT:
         return Floors(footprint=least_footprint(*what))
+    if plan.bound_by == LEAST_PIECE and plan.lower_bound == 0:
+        return Floors(piece=0)
     if plan.bound_by == LEAST_PIECE:
         return Floors(piece=least_piece(unsplit, plan.residency, plan.sharing))
     if plan.bound_by == FORCED:

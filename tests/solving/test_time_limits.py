@@ -31,6 +31,7 @@ from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
+from cpplan.solving.best_pieces import NO_TIME_TO_SPLIT
 from cpplan.solving.order_turns import NO_TIME_TO_ORDER
 from cpplan.solving.run import NO_TIME_TO_SHARE
 from cpplan.splitting import lines
@@ -44,6 +45,8 @@ from cpplan.verification.shared_bound import Sharing
 from cpplan.verification.storages import relaxed_storages
 from cpplan.verification.verifier import verify
 from tests.benchmarks.time_limits import GRAPHS, with_axes
+
+BIG = ("t1000", "t1001")
 
 
 def random_order_problem(seed: int, ops: int, storages: int) -> OrderProblem:
@@ -419,6 +422,32 @@ def test_without_time_to_search_for_orders_the_given_one_is_packed():
     assert (plan.status, plan.scope) == ("feasible", "every order")
     assert (plan.lower_bound, plan.bound_by) == (max(plan.size), "largest buffer")
     assert plan.message.endswith(NO_TIME_TO_ORDER)
+
+
+def test_without_time_to_look_for_pieces_ops_run_whole(monkeypatch):
+    graph, options = with_axes(GRAPHS["residual"](2200)), {"split": True, "workers": 1}
+    tuning = {"splitting": {"seconds_an_op": 1e9}}
+    with monkeypatch.context() as patched:
+        patched.setattr(lines, "_find_lines", None)
+        plan = solve(graph, time_limit=60, tuning=tuning, **options)
+    assert (plan.status, plan.scope, plan.pieces) == ("feasible", "every splitting", ())
+    assert (plan.lower_bound, plan.bound_by, plan.copied_bytes) == (0, "least piece", 0)
+    assert plan.message.endswith(NO_TIME_TO_SPLIT)
+    limit = plan.peak - 1
+    unknown = solve(graph, time_limit=60, tuning=tuning, memory_limit=limit, **options)
+    assert (unknown.status, unknown.offset) == ("unknown", None)
+
+
+def test_pieces_that_take_too_long_to_derive_are_not_derived(monkeypatch):
+    graph = with_axes(GRAPHS["chain"](2200))
+    big = [replace(t, size=2**20, shape=(8, 2**17)) if t.name in BIG else t for t in graph.tensors]
+    graph = Graph("hill", tuple(big), tuple(replace(op, in_place=()) for op in graph.ops))
+    monkeypatch.setattr("cpplan.splitting.solve.schedule", None)  # would be called
+    tuning = {"splitting": {"first_derived": 1e9}}
+    plan = solve(graph, split=True, time_limit=60, workers=1, tuning=tuning)
+    assert (plan.pieces, plan.message.endswith(NO_TIME_TO_SPLIT)) == ((), True)
+    with pytest.raises(TypeError):
+        solve(graph, split=True, time_limit=60, workers=1)
 
 
 def test_a_program_that_repeats_ops_has_no_order_to_search_with_little_time_either():
