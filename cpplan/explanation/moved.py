@@ -15,7 +15,15 @@ from cpplan.verification.moves import moving_graph
 _KIB = 1024
 
 
-def explain_moves(plan: Plan, source: Graph | Program | None = None) -> MovesExplanation:
+def explain_moves(
+    plan: Plan,
+    source: Graph | Program | None = None,
+    *,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+) -> MovesExplanation:
     """The tensors that a plan moves, and the moved bytes that more room would save.
 
     Parameters
@@ -24,6 +32,8 @@ def explain_moves(plan: Plan, source: Graph | Program | None = None) -> MovesExp
         A plan in which tensors may move.
     source
         The model that was planned; without it, the value of more room is not computed.
+    time_limit, workers, seed, deterministic
+        As in :func:`~cpplan.explanation.explaining.explain`; here nothing is searched.
 
     Raises
     ------

@@ -114,7 +114,7 @@ def _graph_of(source: Graph | Program | Problem | None) -> Graph:
 
     graph = source.graph if isinstance(source, Program) else source
     if not isinstance(graph, Graph):
-        raise InputError("a C header of a plan with moves needs the graph that was planned")
+        raise InputError("a C header of moves or pieces needs the graph that was planned")
     return graph
 
 
@@ -129,6 +129,10 @@ def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[in
 
             graph, moving, _ = moving_graph(_graph_of(source), plan)
             source = moved_program(graph, moving).program
+        elif plan.pieces:
+            from cpplan.verification.pieces import graph_of_pieces
+
+            source = graph_of_pieces(_graph_of(source), plan.pieces)
         problem = as_problem(source, plan.residency, plan.pools)
         own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
     pools = [plan.pools[k].alignment for k in plan.pool]

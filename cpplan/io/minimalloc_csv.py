@@ -139,6 +139,7 @@ def write_csv(plan: Plan, path: str | PathLike[str], source: object) -> None:
     """
     from cpplan.packing.problem import as_problem
     from cpplan.program.anf import Program, to_anf
+    from cpplan.verification.pieces import graph_of_pieces
 
     graph = source.graph if isinstance(source, Program) else source
     with located(path):
@@ -149,8 +150,11 @@ def write_csv(plan: Plan, path: str | PathLike[str], source: object) -> None:
         if not isinstance(graph, (Graph, Problem)):
             found = "nothing" if source is None else f"a {type(source).__name__}"
             raise InputError(f"a CSV needs the graph or problem that was planned, not {found}")
-        ordered = to_anf(graph, plan.order) if isinstance(graph, Graph) else graph
-        problem = as_problem(ordered, plan.residency)
+        if isinstance(graph, Graph):
+            planned = to_anf(graph_of_pieces(graph, plan.pieces), plan.order)
+            problem = as_problem(planned, plan.residency)
+        else:
+            problem = graph
         if problem.names != plan.buffers:
             raise InputError(f"plan {plan.name!r} is for another source: other buffers")
     write_problem(problem, path, plan.offset)

@@ -6,10 +6,9 @@ The documentation lists it beside the options of ``solve`` that exclude one anot
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from cpplan.io.formats import writers
 from cpplan.model.problem import Problem
 from cpplan.model.refusals import Refusal, refuse
 from cpplan.model.residency import choose_residency
@@ -33,51 +32,83 @@ def _leaves_constants_outside(request: Request, source: Graph | Problem) -> bool
     return where.constants == "outside"
 
 
-# Name of a format -> rules, called with a request and a graph or problem.
-EXPORT_RULES = {
-    form.name: tuple(
-        Refusal(
-            (f"--{form.name}", "--spill"),
-            f"--{form.name} has no place for the moves of --spill",
-            lambda request, source: request.spill,
-        )
-        for _ in range(not form.moves)
+def _divides_constants(request: Request, source: Graph | Problem) -> bool:
+    """True if constants may lie in several pools."""
+    pools = request.pools or ()
+    own = sum(pool.kind == "constant" for pool in pools)
+    return (own or len(pools)) > 1
+
+
+def _has_several_arenas(request: Request, source: Graph | Problem) -> bool:
+    return sum(pool.kind == "workspace" for pool in request.pools or ()) > 1
+
+
+def _without_moves(name: str) -> Refusal:
+    return Refusal(
+        (f"--{name}", "--spill"),
+        f"--{name} has no place for the moves of --spill",
+        lambda request, source: request.spill,
     )
-    for form in writers()
-}
-EXPORT_RULES["program"] += (
-    Refusal(
-        ("--program", "a bare packing problem"),
-        "--program needs a graph, and this is a bare packing problem",
-        lambda request, source: isinstance(source, Problem),
-    ),
-)
-EXPORT_RULES["constants-image"] += (
-    Refusal(
-        ("--constants-image", "--constants"),
-        "--constants-image needs constants in a pool (--constants keep)",
-        _leaves_constants_outside,
-    ),
-)
-for _name in ("onnx", "constants-image", "c-header"):
-    EXPORT_RULES[_name] += (
+
+
+def _of_fixed_sizes(name: str) -> Refusal:
+    return Refusal(
+        (f"--{name}", "dimensions"),
+        f"--{name} needs extents of dimensions, not bounds",
+        _is_symbolic,
+    )
+
+
+# Name of a format -> rules, called with a request and a graph or problem. Formats of one pool have
+# no place for moves either.
+EXPORT_RULES: Mapping[str, tuple[Refusal, ...]] = {
+    "onnx": (_without_moves("onnx"), _of_fixed_sizes("onnx")),
+    "tflite": (
         Refusal(
-            (f"--{_name}", "dimensions"),
-            f"--{_name} needs extents of dimensions, not bounds",
-            _is_symbolic,
+            ("--tflite", "pool"),
+            "--tflite is for TFLite Micro's one arena, not for several pools",
+            _has_several_arenas,
         ),
-    )
-EXPORT_RULES["csv"] += (
-    Refusal(("--csv", "pool"), "--csv holds one pool only", _has_several_pools),
-    *(
         Refusal(
-            ("--csv", f"--{option.replace('_', '-')}"),
-            "--csv cannot say which buffers share bytes (--in-place, --placement)",
-            lambda request, source, option=option: bool(getattr(request, option)),
-        )
-        for option in ("in_place", "placement")
+            ("--tflite", "--remat"),
+            "--tflite writes every operator once, which excludes --remat",
+            lambda request, source: request.remat,
+        ),
     ),
-)
+    "csv": (
+        Refusal(("--csv", "pool"), "--csv holds one pool only", _has_several_pools),
+        *(
+            Refusal(
+                ("--csv", f"--{option.replace('_', '-')}"),
+                "--csv cannot say which buffers share bytes (--in-place, --placement)",
+                lambda request, source, option=option: bool(getattr(request, option)),
+            )
+            for option in ("in_place", "placement")
+        ),
+    ),
+    "program": (
+        _without_moves("program"),
+        Refusal(
+            ("--program", "a bare packing problem"),
+            "--program needs a graph, and this is a bare packing problem",
+            lambda request, source: isinstance(source, Problem),
+        ),
+    ),
+    "constants-image": (
+        Refusal(
+            ("--constants-image", "--constants"),
+            "--constants-image needs constants in a pool (--constants keep)",
+            _leaves_constants_outside,
+        ),
+        Refusal(
+            ("--constants-image", "pool"),
+            "--constants-image holds the constants of one pool only",
+            _divides_constants,
+        ),
+        _of_fixed_sizes("constants-image"),
+    ),
+    "c-header": (_of_fixed_sizes("c-header"),),
+}
 
 
 def check_exports(names: Iterable[str], request: Request, source: Graph | Problem) -> None:
@@ -89,4 +120,4 @@ def check_exports(names: Iterable[str], request: Request, source: Graph | Proble
         Names the format's option and the other.
     """
     for name in names:
-        refuse(EXPORT_RULES[name], request, source)
+        refuse(EXPORT_RULES.get(name, ()), request, source)

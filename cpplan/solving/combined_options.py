@@ -119,7 +119,7 @@ OPTION_RULES = (
     Refusal(
         ("spill", "capacity of the fast pool"),
         "spill=True needs a capacity of the fast pool {!r}",
-        lambda r: r.spill and _pools(r)[0].capacity is None,
+        lambda r: r.spill and [pool.capacity for pool in _pools(r)[:1]] == [None],
         lambda r: _pools(r)[0].name,
     ),
     *(
@@ -163,7 +163,7 @@ OPTION_RULES = (
         lambda r: (
             r.spill
             and r.objective == "time"
-            and None in (_pools(r)[1].read_bandwidth, _pools(r)[1].write_bandwidth)
+            and any(None in (pool.read_bandwidth, pool.write_bandwidth) for pool in _pools(r)[1:2])
         ),
         lambda r: _pools(r)[1].name,
     ),
@@ -255,11 +255,6 @@ SOURCE_RULES = (
         ("split", "a bare problem"),
         "split=True needs a graph: a bare problem has no ops to split",
         lambda r, source: r.split and _is_bare(source),
-    ),
-    Refusal(
-        ("spill", "a bare problem"),
-        "spill=True needs a graph: a bare problem has no ops that access tensors",
-        lambda r, source: r.spill and _is_bare(source),
     ),
     Refusal(
         ("split", "symbolic dimensions"),

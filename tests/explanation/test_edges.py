@@ -11,6 +11,7 @@ import cpplan
 from cpplan.model.errors import InputError
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
+from cpplan.model.small_graphs import kept_meanwhile
 
 
 def _rules(found):
@@ -162,3 +163,10 @@ def test_many_tensors_are_cut():
     text = str(cpplan.solve(problem).explain(problem))
     assert len(text.splitlines()) == 17
     assert "and 990 more, 7920 B" in text
+
+
+def test_moves_are_explained_with_the_options_of_every_explanation() -> None:
+    graph = kept_meanwhile()
+    plan = cpplan.solve(graph, pools=[Pool("fast", 16), Pool("slow")], spill=True)
+    plain = plan.explain(graph)
+    assert plan.explain(graph, time_limit=1, workers=1, seed=3, deterministic=True) == plain

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.split_networks import Network
 
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Problem, Program, Tensor
@@ -64,6 +65,23 @@ def test_options_are_those_of_the_writer(plan: Plan, tmp_path: Path) -> None:
         plan.export(tmp_path / "two.h", dims={})
     with pytest.raises(InputError, match=r"\.csv: no option 'dims': expected none"):
         plan.export(tmp_path / "two.csv", PROBLEM, dims={})
+
+
+def test_a_plan_in_pieces_is_written_with_a_row_for_each_piece(tmp_path: Path) -> None:
+    net = Network()
+    x = net.image(12, 4, 2)
+    net.conv(net.conv(x, 6), 2)
+    graph = net.graph()
+    aligned = replace(graph, tensors=tuple(replace(t, alignment=4) for t in graph.tensors))
+    found = cpplan.solve(aligned, split=True, time_limit=1, deterministic=True)
+    assert found.pieces
+    for suffix in ("anf", "csv", "h"):
+        found.export(tmp_path / f"p.{suffix}", aligned)
+    program = Program.parse((tmp_path / "p.anf").read_text())
+    assert tuple(op.name for op in program.ops) == found.order
+    assert read_problem(tmp_path / "p.csv").names == found.buffers
+    header = (tmp_path / "p.h").read_text()
+    assert header.count("_OFFSET % 4u == 0") == len(found.buffers)
 
 
 @pytest.mark.parametrize(
