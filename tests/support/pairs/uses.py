@@ -1,0 +1,168 @@
+"""The uses of a plan that a cell tries: each raises, or says what is false."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan import Plan, Program, execute, load, simulate, verify
+from cpplan.io.tflite.piece_operators import NoOperatorError
+
+if TYPE_CHECKING:
+    from support.pairs.cells import Answer, Run
+
+
+def simulated(run: Run, answer: Answer) -> None:
+    """Plans of variable sizes are simulated at sizes, too."""
+    plan, dims = answer.plan, run.model.dims
+    if plan.offset is not None and plan.symbols is not None and not plan.symbols.unbounded:
+        symbols = getattr(run.model.graph, "symbols", None)
+        values = dims or {name: low for name, (low, _) in symbols.dims.items()}
+        verify(run.model.source, plan, dims=values)
+        simulate(run.model.source, plan, dims=values)
+        assert plan.at(values).peak <= plan.peak
+
+
+def same_again(run: Run, answer: Answer) -> None:
+    """A plan without a clock is made again by the run of every cell."""
+
+
+def through_json(run: Run, answer: Answer) -> None:
+    """Saved, loaded and saved again, a plan is the same, with its clock readings too."""
+    path = run.folder / "plan.json"
+    answer.plan.save(path, clock=True)
+    read = Plan.load(path)
+    assert read == answer.plan
+    assert read.history == answer.plan.history
+    text = path.read_bytes()
+    read.save(path, clock=True)
+    assert path.read_bytes() == text
+    if answer.plan.offset is not None:
+        verify(run.model.source, read)
+
+
+def explained(run: Run, answer: Answer) -> None:
+    """The explanation has text."""
+    if answer.plan.offset is not None:
+        found = answer.plan.explain(
+            run.model.source, time_limit=run.time_limit, workers=1, deterministic=True
+        )
+        assert str(found)
+
+
+def reported(run: Run, answer: Answer) -> None:
+    """The page names the model."""
+    path = run.folder / "report.html"
+    answer.plan.report(path, run.model.source)
+    assert "<html" in path.read_text()[:2000]
+
+
+def executed(run: Run, answer: Answer) -> None:
+    """Every byte is that of the unplanned run; outputs are those of another plan."""
+    if answer.plan.offset is None:
+        return
+    model = run.model
+    done = execute(model.file, answer.plan, dims=model.dims)
+    assert done.steps >= len(dict.fromkeys(answer.plan.order))
+
+
+def exported(suffix: str, check: Callable[[Run, Answer, Path], None]) -> Callable[..., None]:
+    """The use of writing a file of this suffix, and of reading or running it."""
+
+    def use(run: Run, answer: Answer) -> None:
+        if answer.plan.offset is None:
+            return
+        path = run.folder / f"written{suffix}"
+        planned = run.model.file if suffix in (".onnx", ".tflite", ".bin") else run.model.source
+        try:
+            answer.plan.export(path, planned)
+        except NoOperatorError:
+            # Not every operator of TFLite can be written in pieces.
+            assert answer.plan.pieces
+            return
+        check(run, answer, path)
+
+    return use
+
+
+def _csv(run: Run, answer: Answer, path: Path) -> None:
+    read = load(path)
+    assert list(read.names) == list(answer.plan.buffers)
+    assert read.size.tolist() == answer.plan.size.tolist()
+
+
+def _program(run: Run, answer: Answer, path: Path) -> None:
+    program = Program.parse(path.read_text())
+    assert len(program.order) == len(answer.plan.order)
+
+
+def _constants(run: Run, answer: Answer, path: Path) -> None:
+    assert path.stat().st_size > 0
+
+
+def _header(run: Run, answer: Answer, path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler:
+        command = [compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", "-x", "c", str(path)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+def _onnx(run: Run, answer: Answer, path: Path) -> None:
+    """ONNX Runtime's results of both models, without its own changes to the graph."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    settings.intra_op_num_threads = 1
+    results = []
+    for file in (run.model.file, path):
+        session = onnxruntime.InferenceSession(str(file), settings)
+        rng = np.random.default_rng(0)
+        feed = {i.name: drawn(rng, i.shape, i.type) for i in session.get_inputs()}
+        names = [output.name for output in session.get_outputs()]
+        results.append(dict(zip(names, session.run(names, feed), strict=True)))
+    before, after = results
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_allclose(after[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def drawn(rng: np.random.Generator, shape: list[int], kind: str) -> Any:
+    """Random numbers of ONNX Runtime's type."""
+    dtype = {"float": "float32", "double": "float64"}.get(kind[7:-1], kind[7:-1])
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if "int" in dtype:
+        return rng.integers(0, 5, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def _tflite(run: Run, answer: Answer, path: Path) -> None:
+    from support.tflite_runtimes import draw_inputs, run_litert
+
+    before = Path(run.model.file).read_bytes()
+    runs = draw_inputs(before)
+    one = run_litert(before, runs, delegates=False)
+    other = run_litert(path.read_bytes(), runs, delegates=False)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
+
+
+USES: dict[str, Callable[[Run, Answer], None]] = {
+    "simulate": simulated,
+    "again": same_again,
+    "json": through_json,
+    "explain": explained,
+    "report": reported,
+    "execute": executed,
+    "onnx": exported(".onnx", _onnx),
+    "tflite": exported(".tflite", _tflite),
+    "csv": exported(".csv", _csv),
+    "program": exported(".anf", _program),
+    "constants-image": exported(".bin", _constants),
+    "c-header": exported(".h", _header),
+}
