@@ -94,7 +94,7 @@ METHODS = {
     "Program.__str__": "cpplan.program.text.printer:format_program",
     "Program.live_bytes": "cpplan.program.liveness:live_bytes",
     "Program.parse": "cpplan.program.text.parser:parse_program",
-    "Program.used_memory": "cpplan.program.used_memory:find_used_memory",
+    "Program.used_memory": "cpplan.program.anf:find_used_memory",
     "SizesPlan.load": "cpplan.io.sizes_json:load_sizes",
     "SizesPlan.save": "cpplan.io.sizes_json:save_sizes",
 }

@@ -166,7 +166,7 @@ def _placers() -> dict[str, Any]:
 
     if find_spec("executorch") is None:
         return {}
-    from cpplan.io.executorch.whole_tensors import banked_greedy
+    from cpplan.io.executorch.banks import banked_greedy
 
     return {"executorch banked_greedy": banked_greedy}
 

@@ -48,8 +48,7 @@ def summary(
 
     from cpplan.batches.summary import FACTORS, RATIO, summarize
     from cpplan.batches.table import read_rows, to_frame
-    from cpplan.report.models_table import format_models
-    from cpplan.report.summary_text import format_summary
+    from cpplan.report.summary_text import format_models, format_summary
     from cpplan.runtime.atomic import write_text
 
     rows = read_rows(results)

@@ -16,7 +16,7 @@ from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound, lower_bound
 from cpplan.program.anf import Program
 from cpplan.program.liveness import outside_storages
-from cpplan.remat.bound_names import FOOTPRINT
+from cpplan.remat.footprint import FOOTPRINT
 
 if TYPE_CHECKING:
     from cpplan.aliasing.alias_candidates import AliasCandidate

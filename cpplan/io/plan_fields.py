@@ -12,8 +12,7 @@ from types import NoneType
 from typing import Any, get_args
 
 from cpplan.io.codec import Form, form_of, forms
-from cpplan.model.certificates import KINDS
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import KINDS, CutDuals
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_names
 from cpplan.model.plan import Plan

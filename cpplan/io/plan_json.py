@@ -14,7 +14,7 @@ from cpplan.io.codec import Form, changed_fields, to_json
 from cpplan.io.json_text import indented_fields, quoted
 from cpplan.io.plan_fields import ALWAYS, buffer_columns, check_derived, check_fields, plan_forms
 from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
-from cpplan.model.cut_duals import read_cut_duals
+from cpplan.model.certificates import read_cut_duals
 from cpplan.model.errors import InputError, located
 from cpplan.model.moves import read_moves
 from cpplan.model.names import check_names

@@ -1,11 +1,193 @@
-"""Certificates that a plan carries, so that its bound can be proved again without a search."""
+"""Certificates that a plan carries, so that its bound can be proved again without a search.
+
+Duals of a linear program over storages retained at cuts, as a certificate that a plan carries.
+
+The linear program is the one of :mod:`formulations.retained_at_cuts`: each row is cited by the name
+of its rule and by its indices, and the checker derives it again from the graph. The sum of rows
+with any non-negative multipliers bounds the cost of every schedule.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.errors import InputError
+
+# Rule of a row -> its indices: an interval between cuts (j), an op (v) or a storage (s).
+RULES: Mapping[str, str] = {
+    "stays done": "jv",
+    "waits": "jvv",
+    "run done": "jv",
+    "first run": "jv",
+    "once": "v",
+    "read": "jvs",
+    "read by then": "jvs",
+    "retained": "js",
+    "run later": "jv",
+    "later": "jv",
+    "not yet": "jv",
+    "some time": "jv",
+    "read later": "jvs",
+    "kept later": "js",
+    "at cut": "j",
+    "throughout": "js",
+    "held": "j",
+    "between": "jv",
+}
+# Largest certificate: rows, terms of all rows, and columns of the terms; digits of a number, and
+# binary places; bits of the unit of costs, which may be a tiny fraction.
+MOST_ROWS, MOST_TERMS, MOST_COLUMNS = 1 << 20, 1 << 24, 1 << 21
+MOST_DIGITS, MOST_PLACES, MOST_BITS = 80, 128, 2200
+_KEYS = ("kind", "cuts", "given_order", "cost_unit", "places", "ops", "storages", "rows")
+
+
+class DualRow(NamedTuple):
+    """A row of the linear program and its multiplier.
+
+    Attributes
+    ----------
+    rule
+        Rule that the row follows, a key of ``RULES``.
+    indices
+        Indices that the rule asks for: intervals by number; ops and storages by their positions in
+        the certificate's ``ops`` and ``storages``.
+    multiplier
+        Its multiplier, positive.
+    """
+
+    rule: str
+    indices: tuple[int, ...]
+    multiplier: int
+
+
+class CutDuals(NamedTuple):
+    """Multipliers of rows that prove a bound on every schedule's cost, or that no schedule fits.
+
+    Attributes
+    ----------
+    cuts
+        Ops whose first runs divide a schedule into intervals, in order.
+    given_order
+        True if the proof covers only schedules whose first runs come in the plan's order.
+    cost_unit
+        Numerator and denominator of the cost that counts as 1; costs of ops are rounded down.
+    places
+        Multipliers are in units of ``2**-places``.
+    ops, storages
+        Names that the rows cite, each by its position here.
+    rows
+        Rows and multipliers.
+
+    Examples
+    --------
+    >>> duals = CutDuals(("u",), False, (1, 1), 0, (), (), (DualRow("at cut", (1,), 3),))
+    >>> read_cut_duals(duals.to_dict(), "certificate") == duals
+    True
+    """
+
+    cuts: tuple[str, ...]
+    given_order: bool
+    cost_unit: tuple[int, int]
+    places: int
+    ops: tuple[str, ...]
+    storages: tuple[str, ...]
+    rows: tuple[DualRow, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as values that JSON can hold; a row is a text of numbers."""
+        rows: dict[str, list[str]] = {}
+        for rule, indices, multiplier in self.rows:
+            rows.setdefault(rule, []).append(" ".join(map(str, (*indices, multiplier))))
+        return {
+            "kind": "cut duals",
+            "cuts": list(self.cuts),
+            "given_order": self.given_order,
+            "cost_unit": list(self.cost_unit),
+            "places": self.places,
+            "ops": list(self.ops),
+            "storages": list(self.storages),
+            "rows": rows,
+        }
+
+
+def read_cut_duals(values: object, field: str) -> CutDuals:
+    """The certificate that ``to_dict`` described.
+
+    Parameters
+    ----------
+    values
+        Values read from JSON.
+    field
+        Name of the plan's field, for messages.
+
+    Raises
+    ------
+    InputError
+        If the values are not such a certificate; names the fault.
+
+    Examples
+    --------
+    >>> read_cut_duals({"kind": "trust me"}, "cost_certificate")
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: not a valid plan: cost_certificate must be an object of kind \
+'cut duals'
+    """
+    here = f"not a valid plan: {field}"
+    if not isinstance(values, dict) or values.get("kind") != "cut duals":
+        raise InputError(f"{here} must be an object of kind 'cut duals'")
+    if set(values) != set(_KEYS):
+        raise InputError(f"{here} must hold {', '.join(_KEYS)} and nothing else")
+    names: dict[str, tuple[str, ...]] = {}
+    for key in ("cuts", "ops", "storages"):
+        found = values[key]
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            raise InputError(f"{here}: {key} must be a list of names")
+        names[key] = tuple(found)
+    given, unit, places = values["given_order"], values["cost_unit"], values["places"]
+    if type(given) is not bool:
+        raise InputError(f"{here}: given_order must be true or false")
+    whole = isinstance(unit, list) and len(unit) == 2 and all(type(n) is int for n in unit)
+    if not whole or not all(0 < n < 1 << MOST_BITS for n in unit):
+        raise InputError(f"{here}: cost_unit must be two positive numbers, above and below a line")
+    if type(places) is not int or not 0 <= places <= MOST_PLACES:
+        raise InputError(f"{here}: places must be a number of binary places up to {MOST_PLACES}")
+    most = {"j": len(names["cuts"]) + 2, "v": len(names["ops"]), "s": len(names["storages"])}
+    rows = tuple(_read_rows(values["rows"], most, here))
+    unit = (unit[0], unit[1])
+    return CutDuals(names["cuts"], given, unit, places, names["ops"], names["storages"], rows)
+
+
+def _read_rows(rows: object, most: Mapping[str, int], here: str) -> Iterator[DualRow]:
+    """Yield the rows of all rules; ``most`` has the number of intervals, ops and storages."""
+    if not isinstance(rows, dict) or not all(isinstance(texts, list) for texts in rows.values()):
+        raise InputError(f"{here}: rows must be an object of lists of rows, by rule")
+    if sum(map(len, rows.values())) > MOST_ROWS:
+        raise InputError(f"{here} has more than {MOST_ROWS} rows")
+    for rule, texts in rows.items():
+        if rule not in RULES:
+            raise InputError(f"{here}: no rows have the rule {rule!r}")
+        kinds = RULES[rule]
+        for text in texts:
+            numbers = _numbers(text)
+            if len(numbers) != len(kinds) + 1 or not all(
+                number < most[kind] for number, kind in zip(numbers, kinds, strict=False)
+            ):
+                shown = f"{text:.80}" if isinstance(text, str) else text
+                raise InputError(
+                    f"{here}: a row {rule!r} must be the text of {len(kinds)} indices and a "
+                    f"multiplier, not {shown!r:.120}"
+                )
+            yield DualRow(rule, numbers[:-1], numbers[-1])
+
+
+def _numbers(text: object) -> tuple[int, ...]:
+    """The numbers of a row, or an empty tuple if the text is not a row."""
+    parts = text.split(" ", 5) if isinstance(text, str) and text.isascii() else []
+    if not all(part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
+        return ()
+    return tuple(map(int, parts))
 
 
 class CutFlow(NamedTuple):
@@ -69,6 +251,7 @@ class RoomPrices(NamedTuple):
 
 
 MovedCertificate = RoomPrices | ForcedAt
+
 
 # Kinds of certificates by their names in files.
 KINDS: Mapping[str, type] = {

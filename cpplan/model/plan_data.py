@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import Certificate, MovedCertificate
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import Certificate, CutDuals, MovedCertificate
 from cpplan.model.errors import InputError
 from cpplan.model.moves import Move, count_moved
 from cpplan.model.pieces import Pieces

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from cpplan.model.levels import pool_peaks
 from cpplan.model.printable import printable
-from cpplan.model.problem import Problem
+from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
+from cpplan.packing.heuristics.in_pools import PoolLayout
+from cpplan.packing.pools.fullest_steps import least_peak
 
 _NAMED = 8
 
@@ -62,3 +67,85 @@ def live_text(problem: Problem, step: int) -> str:
     if len(rows) > _NAMED:
         named.append(f"and {len(rows) - _NAMED} more")
     return f"live at step {step}: {', '.join(named)}"
+
+
+def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: Bound) -> str:
+    """One-line message about a problem without a layout that fits.
+
+    Parameters
+    ----------
+    problem
+        The problem as given, before any reduction.
+    layout
+        The layout with the fewest bytes beyond the capacities.
+    bound
+        Bound on these bytes; positive if it is proved that no layout fits.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> problem = Problem(("a", "b"), [0, 0], [1, 2], [4, 8], pools=[Pool("sram", capacity=10)])
+    >>> layout = PoolLayout(np.array([0, 0]), np.array([8, 0]))
+    >>> explain_pool_shortfall(problem, layout, Bound(2, "live bytes"))
+    "does not fit: 2 B are missing in pool 'sram' of 10 B (live bytes); live at step 0: b (8 B), \
+a (4 B)"
+    """
+    limits = [pool.capacity for pool in problem.pools]
+    short = _short_pools(problem, limits)
+    if short:
+        missing, place, least = short[0]
+        return (
+            f"does not fit: {missing} B are missing in {_pool(problem, place)} ({least.name}); "
+            f"{_live(problem, least.step, _candidates(problem, place))}"
+        )
+    peaks = pool_peaks(problem, layout.pool, layout.offset).tolist()
+    over = [(peak - limit, -k) for k, peak in enumerate(peaks) if (limit := limits[k]) is not None]
+    missing, place = max(over)
+    rows = np.flatnonzero(layout.pool == -place)
+    where = _live(problem, None, rows)
+    if bound.value:
+        return (
+            f"does not fit: the best layout misses {missing} B in {_pool(problem, -place)}; at "
+            f"least {bound.value} B are missing in all pools together ({bound.name}); {where}"
+        )
+    return (
+        f"no plan within the capacities was found in time: the best layout misses {missing} B in "
+        f"{_pool(problem, -place)}; {where}"
+    )
+
+
+def _short_pools(problem: Problem, limits: Sequence[int | None]) -> list[tuple[int, int, Bound]]:
+    """Bytes missing, pool and bound of every pool that is too small; the one to name comes first.
+
+    First choice: pools too small even if all others were unlimited, by decreasing bytes missing.
+    Else more room in any of several pools would help: by increasing bytes missing.
+    """
+    found = []
+    for others_unlimited in (True, False):
+        for k, limit in enumerate(limits):
+            given = [None if others_unlimited and k != j else at for j, at in enumerate(limits)]
+            least = least_peak(problem, k, given)
+            if limit is not None and least.value > limit:
+                found.append((least.value - limit, k, least))
+        if found:
+            return sorted(found, key=lambda each: each[0], reverse=others_unlimited)
+    return found
+
+
+def _pool(problem: Problem, number: int) -> str:
+    pool = problem.pools[number]
+    return f"pool {pool.name!r} of {pool.capacity} B"
+
+
+def _candidates(problem: Problem, number: int) -> Ints:
+    rows = [row for row in range(len(problem)) if number in problem.candidates_of(row)]
+    return np.array(rows, np.int64)
+
+
+def _live(problem: Problem, step: int | None, rows: Ints) -> str:
+    """Text that lists the buffers of these rows live at a step, by default at their fullest."""
+    part = problem.subset(rows)
+    if step is None:
+        times, live = part.live_profile()
+        step = int(times[live.argmax()]) if len(times) else 0
+    return live_text(part, step)

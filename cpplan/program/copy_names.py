@@ -8,9 +8,11 @@ written with copies in it can be planned again.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cpplan.model.graph import Graph
+from cpplan.program.anf import Program, to_anf
 
 # A number with more digits counts as part of the name: no op runs so often.
 _MOST_DIGITS = 18
@@ -103,3 +105,29 @@ def _tensor_names(graph: Graph) -> Iterator[str]:
     for op in graph.ops:
         for body in op.bodies:
             yield from _tensor_names(body)
+
+
+def instances(program: Program) -> Iterator[tuple[str, Program]]:
+    """The program and each run of a body, with the prefix of its buffers' names (``liveness``).
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op
+    >>> graph = Graph("g", (), (Op("call", bodies=(Graph("body", (), ()),)),))
+    >>> [prefix for prefix, _ in instances(Program(graph, (0, 0)))]
+    ['', 'call/0/', 'call~1/0/']
+    """
+    stack = [("", program)]
+    while stack:
+        prefix, inner = stack.pop()
+        yield prefix, inner
+        times: Counter[str] = Counter()
+        names = op_copies(inner.graph)
+        calls = []
+        for op in inner.ops:
+            call = names.copy(op.name, times[op.name])
+            times[op.name] += 1
+            calls += [
+                (f"{prefix}{call}/{number}/", to_anf(body)) for number, body in enumerate(op.bodies)
+            ]
+        stack += reversed(calls)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.model.costs import sum_costs
-from cpplan.model.cut_duals import (
+from cpplan.model.certificates import (
     MOST_COLUMNS,
     MOST_ROWS,
     MOST_TERMS,
@@ -25,6 +24,7 @@ from cpplan.model.cut_duals import (
     CutDuals,
     DualRow,
 )
+from cpplan.model.costs import sum_costs
 from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.footprint import accessed_bytes

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import CutDuals
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.cut_bounds import cut_bound

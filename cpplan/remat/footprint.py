@@ -1,9 +1,20 @@
-"""Lower bounds on the peak of every schedule, from the bytes live while one unit runs."""
+"""Lower bounds on the peak of every schedule, from the bytes live while one unit runs.
+
+Lower bounds on the memory needed to reach a unit, however often other units run before it.
+
+The search goes backwards. While a unit runs, all values that it reads are live. One of them was
+begun last. While its writer ran, the other values were already live, and so were the values that
+the writer reads. This continues until only values from the start remain. Each such sequence of
+writers is a way back, and its bytes are those of its largest step. The unit needs at least the
+bytes of the cheapest way. These are moves of the pebble game (Sethi, "Complete register allocation
+problems", 1975), backwards.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +23,17 @@ from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds
+from cpplan.remat.search.flat_problem import flatten
+from cpplan.remat.tuning import active
+from cpplan.runtime.deadline import Deadline
+
+# Sets visited in a second, about, for deadlines that count work; sets between two looks at the
+# deadline.
+_RATE, _UNWATCHED = 2e4, 100
+FOOTPRINT = "least footprint"
+REACH = "least reach"
+CHAIN = "optimum of the chain"
+CUTS = "live bytes at cuts"
 
 
 class Footprint(NamedTuple):
@@ -142,3 +164,139 @@ def accessed_bytes(problem: RematProblem) -> Ints:
     for unit, storages in enumerate(ordering.accesses):
         found[unit] += int(ordering.size[list(storages)].sum())
     return found
+
+
+def reach_bound(
+    problem: RematProblem,
+    deadline: Deadline,
+    *,
+    target: int | None = None,
+    states: int | None = None,
+) -> Footprint:
+    """Bytes that every schedule needs, and the unit that cannot be reached with less.
+
+    Never less than :func:`~cpplan.remat.footprint.least_footprint`. Units are searched in
+    descending order of the bytes they need by themselves, while sets and time last.
+
+    Parameters
+    ----------
+    target
+        A bound that is good enough: one above the limit proves that nothing fits.
+    states
+        Most sets of values to visit; by default ``RematTuning.reach_states``.
+
+    Examples
+    --------
+    An op reads three values of 4 bytes, each computed from a value of 6 bytes:
+
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = tuple(Tensor(f"big{k}", 6) for k in range(3))
+    >>> tensors += tuple(Tensor(f"small{k}", 4) for k in range(3)) + (Tensor("y", 1),)
+    >>> ops = tuple(Op(f"make{k}", outputs=(f"big{k}",)) for k in range(3))
+    >>> ops += tuple(Op(f"cut{k}", inputs=(f"big{k}",), outputs=(f"small{k}",)) for k in range(3))
+    >>> ops += (Op("join", inputs=("small0", "small1", "small2"), outputs=("y",)),)
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> least_footprint(problem), reach_bound(problem, Deadline(10))
+    (Footprint(bytes=13, unit=6), Footprint(bytes=18, unit=6))
+    """
+    if states is None:
+        states = active().reach_states
+    best = least_footprint(problem)
+    ways = _Ways(problem)
+    own = ways.own_bytes()
+    for unit in sorted(range(len(problem)), key=lambda unit: -own[unit]):
+        left = min(states, active().reach_states_of_one)
+        while left > 0 and not deadline.expired() and (target is None or best.bytes < target):
+            beyond, looked = ways.least_beyond(unit, best.bytes, left, deadline)
+            left, states = left - looked, states - looked
+            if beyond is None:
+                break
+            best = Footprint(beyond, unit)
+        if states <= 0 or deadline.expired():
+            break
+    return best
+
+
+class _Ways:
+    """Search backwards over sets of storages, each the bits of an integer."""
+
+    def __init__(self, problem: RematProblem):
+        flat = flatten(problem)
+        self._problem = problem
+        self._size: list[int] = flat.size.tolist()
+        self._extra: list[int] = (flat.extra + flat.base).tolist()
+        self._writer: list[int] = flat.writer.tolist()
+        self._reads = [sum(1 << s for s in storages) for storages in problem.reads]
+        self._writes = [sum(1 << s for s in storages) for storages in problem.writes]
+        # Leave out storages whose begin is not known: those begun by several units, and those from
+        # the start that an op may write again.
+        unclear = (flat.writer < 0) & ~flat.present
+        unclear[list(problem.begun_again & set(np.flatnonzero(flat.present).tolist()))] = True
+        self._known = sum(1 << s for s in np.flatnonzero(~unclear).tolist())
+        self._fixed = sum(1 << s for s in np.flatnonzero(flat.present).tolist())
+        self._reached: set[int] = set()
+
+    def own_bytes(self) -> list[int]:
+        """Bytes that every unit needs by itself."""
+        units = range(len(self._problem))
+        return [self._bytes(self._reads[u] | self._writes[u]) + self._extra[u] for u in units]
+
+    def least_beyond(
+        self, unit: int, level: int, states: int, deadline: Deadline
+    ) -> tuple[int | None, int]:
+        """The next level at which the unit may be reached, and the number of sets visited.
+
+        The level is ``None`` if the unit can be reached at this one, or if the sets or the time run
+        out before that is decided.
+        """
+        own = self._bytes(self._reads[unit] | self._writes[unit]) + self._extra[unit]
+        if own > level:
+            return own, 1
+        start = self._reads[unit] & self._known
+        queue = [(self._bytes(start), start)]
+        seen, beyond, looked = {start}, None, 0
+        parent: dict[int, int] = {}
+        while queue:
+            _, held = heappop(queue)
+            if not held & ~self._fixed or held in self._reached:
+                while held in parent:
+                    self._reached.add(held)
+                    held = parent[held]
+                self._reached.add(start)
+                return None, looked
+            looked += 1
+            if looked % _UNWATCHED == 0:
+                deadline.spend(_UNWATCHED / _RATE)
+            if looked >= states or (looked % _UNWATCHED == 0 and deadline.expired()):
+                return None, looked
+            steps = self._steps_back(held)
+            # A subset of the set is never harder to reach: no other way needs to be tried.
+            easy = [step for step in steps if step[0] <= level and not step[1] & ~held][:1]
+            for need, before in easy or steps:
+                if need > level:
+                    beyond = need if beyond is None else min(beyond, need)
+                elif before not in seen:
+                    seen.add(before)
+                    parent[before] = held
+                    heappush(queue, (self._bytes(before), before))
+        return beyond, looked
+
+    def _steps_back(self, held: int) -> list[tuple[int, int]]:
+        """Bytes live during its run, and the set before it, for each possible last writer."""
+        found, left = [], held & ~self._fixed
+        total = self._bytes(held)
+        while left:
+            writer = self._writer[(left & -left).bit_length() - 1]
+            reads, writes = self._reads[writer], self._writes[writer]
+            left &= ~writes
+            need = total + self._bytes((reads | writes) & ~held) + self._extra[writer]
+            found.append((need, (held & ~writes | reads) & self._known))
+        return found
+
+    def _bytes(self, storages: int) -> int:
+        total = 0
+        while storages:
+            total += self._size[(storages & -storages).bit_length() - 1]
+            storages &= storages - 1
+        return total

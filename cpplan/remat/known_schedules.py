@@ -12,12 +12,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import CutDuals
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.bound_names import FOOTPRINT
 from cpplan.remat.cut_bounds import RUNS_ONCE
-from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
-from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.footprint import FOOTPRINT, Footprint, least_footprint, shared_footprint
 
 GIVEN = "given order"
 
@@ -160,3 +158,28 @@ class KnownSchedules:
 def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:
     """Sort key of outcomes for a limit: bytes beyond it, then cost."""
     return lambda outcome: (max(0, outcome.peak - limit), outcome.cost)
+
+
+class RematOutcome(NamedTuple):
+    """The cheapest schedule within a memory limit, and a bound on every such schedule's cost.
+
+    Attributes
+    ----------
+    schedule
+        Units in order of execution, some of them repeated.
+    peak
+        The most bytes live at a position of it, within the limit.
+    cost
+        Cost of running it.
+    bound
+        Lower bound on the cost of every schedule within the limit.
+    found_by, bound_by
+        Names of the search that found the schedule, and of the bound's proof.
+    """
+
+    schedule: tuple[int, ...]
+    peak: int
+    cost: int | float
+    bound: int | float
+    found_by: str
+    bound_by: str

@@ -18,22 +18,19 @@ import numpy as np
 from cpplan.model.costs import sum_costs
 from cpplan.ordering import heuristics as order_rules
 from cpplan.ordering.solve import search_order
-from cpplan.remat.bound_names import CHAIN, CUTS, REACH
 from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.cut_floor import cut_floor
-from cpplan.remat.footprint import Footprint
+from cpplan.remat.footprint import CHAIN, CUTS, REACH, Footprint, reach_bound
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
-from cpplan.remat.known_schedules import KnownSchedules, better
-from cpplan.remat.live_limits import Halving
-from cpplan.remat.reach import reach_bound
+from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
+from cpplan.remat.objectives import Halving
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.remat.search.descent import Descent
 from cpplan.remat.search.local_search import NAME as LOCAL
 from cpplan.remat.search.local_search import search_schedules
-from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError

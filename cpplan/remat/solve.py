@@ -16,18 +16,16 @@ from typing import Protocol
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.packed import Packed
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import CutDuals
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.remat.known_schedules import KnownSchedules
-from cpplan.remat.live_limits import Halving, MovingLimit
-from cpplan.remat.objectives import BestTrial, LeastBytes, LeastCost, Trial
+from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
+from cpplan.remat.objectives import BestTrial, Halving, LeastBytes, LeastCost, MovingLimit, Trial
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.packed_search import NAME as TOGETHER
 from cpplan.remat.search.packed_search import PackedSchedule, search_packed
 from cpplan.remat.search.short_schedules import NAME as SHORT

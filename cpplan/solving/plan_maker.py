@@ -26,13 +26,13 @@ from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.shortfall import explain_shortfall
 from cpplan.program.anf import Program
 from cpplan.program.final_places import FinalPlaces, final_places
-from cpplan.remat.bound_names import CHAIN, CUTS, REACH
 from cpplan.remat.cut_bounds import RELAXED, RUNS_ONCE
+from cpplan.remat.footprint import CHAIN, CUTS, REACH
 from cpplan.splitting.bounds import NAME as LEAST_PIECE
 from cpplan.splitting.copies import count_copied_bytes
 
 if TYPE_CHECKING:
-    from cpplan.remat.search.outcome import RematOutcome
+    from cpplan.remat.known_schedules import RematOutcome
     from cpplan.remat.solve import Rematerialized
     from cpplan.splitting.solve import Split
 

@@ -12,8 +12,7 @@ from cpplan.model.symbolic_layout import SymbolicLayout, SymbolicTensor, Unbound
 from cpplan.model.symbols import Symbols
 from cpplan.model.tensor import Tensor
 from cpplan.program.anf import Program, to_anf
-from cpplan.program.copy_names import tensor_copies
-from cpplan.program.graph_runs import instances
+from cpplan.program.copy_names import instances, tensor_copies
 from cpplan.program.liveness import to_problem
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpplan.model.certificates import CutFlow, ForcedAt
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import CutDuals, CutFlow, ForcedAt
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import CutFlow, ForcedAt
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import CutDuals, CutFlow, ForcedAt
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 
-from cpplan.model.cut_duals import MOST_COLUMNS, MOST_PLACES, MOST_TERMS, CutDuals
+from cpplan.model.certificates import MOST_COLUMNS, MOST_PLACES, MOST_TERMS, CutDuals
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpplan.model.cut_duals import RULES, CutDuals, DualRow
+from cpplan.model.certificates import RULES, CutDuals, DualRow
 from cpplan.model.errors import VerificationError
 from cpplan.verification.around import Surroundings
 from cpplan.verification.groups import Groups

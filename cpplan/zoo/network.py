@@ -132,3 +132,62 @@ def quietly(what: str) -> Iterator[None]:
         raise InputError(f"the model cannot be {what}: {text}") from error
     finally:
         log.disabled = silent
+
+
+def score_images(
+    module: nn.Module,
+    shape: tuple[int, ...],
+    classes: int,
+    options: Options,
+    *,
+    dense: bool = False,
+) -> Network:
+    """The module with a batch of images; for training, with their classes and its loss.
+
+    Parameters
+    ----------
+    shape
+        Shape of one image: channels, height, width.
+    dense
+        True if every pixel has a class.
+    """
+    batch = options.number("batch")
+    images = torch.rand(batch, *shape)
+    if not options.training:
+        return Network(module, (images,))
+    targets = torch.randint(classes, (batch, *(shape[1:] if dense else ())))
+    return Network(CrossEntropy(module), (images, targets))
+
+
+class LanguageModel(nn.Module):  # type: ignore[misc]
+    """A module that returns the scores of every token, or in training the loss.
+
+    Parameters
+    ----------
+    causal
+        True if a token sees only the tokens before it.
+    pairs
+        True if the model reads one sequence and writes another, its second input.
+    """
+
+    def __init__(self, module: nn.Module, *, causal: bool, pairs: bool, training: bool):
+        super().__init__()
+        self.module, self.causal, self.pairs, self.gives_loss = module, causal, pairs, training
+
+    def forward(self, tokens: torch.Tensor, others: torch.Tensor | None = None) -> torch.Tensor:
+        if self.gives_loss:
+            given = self._seen(tokens) if self.causal else {}
+            return self.module(input_ids=tokens, labels=others, **given).loss
+        if self.pairs:
+            return self.module(input_ids=tokens, decoder_input_ids=others).logits
+        return self.module(input_ids=tokens).logits
+
+    def _seen(self, tokens: torch.Tensor) -> dict[str, Any]:
+        """Positions and attention mask, which transformers would otherwise derive from the tokens.
+
+        Traced tokens have no data. (Within torch.export, transformers knows that it is traced;
+        within the trace of a training step it does not.)
+        """
+        places = torch.arange(tokens.shape[1])
+        seen = places[None, :] <= places[:, None]
+        return {"position_ids": places[None], "attention_mask": seen[None, None]}

@@ -34,7 +34,7 @@ def build(model: str, options: Options) -> Network:
     for name, value in options.numbers.items():
         if name != "batch" and value != OPTIONS[name] and name not in _MODELS[model]:
             raise InputError(f"{model} has no {name}: it has batch, {', '.join(_MODELS[model])}")
-    from cpplan.zoo.images import score_images
+    from cpplan.zoo.network import score_images
     from cpplan.zoo.own_images import RandWire, UNet
     from cpplan.zoo.own_text import TEXTS, read_text
 

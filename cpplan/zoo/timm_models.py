@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cpplan.model.errors import InputError
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
-from cpplan.zoo.torchvision_import import import_torchvision
+from cpplan.zoo.torchvision_models import import_torchvision
 
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
@@ -24,7 +24,7 @@ def names() -> tuple[str, ...]:
 
 
 def build(model: str, options: Options) -> Network:
-    from cpplan.zoo.images import score_images
+    from cpplan.zoo.network import score_images
 
     module = _import_timm().create_model(model, pretrained=False)
     if options.training and not module.num_classes:

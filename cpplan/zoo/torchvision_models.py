@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
-from cpplan.zoo.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
 
 __all__ = ["MODES", "OPTIONS", "build", "names"]
-
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "size": None}
 
 
@@ -23,7 +24,7 @@ def names() -> tuple[str, ...]:
 
 
 def build(model: str, options: Options) -> Network:
-    from cpplan.zoo.images import score_images
+    from cpplan.zoo.network import score_images
 
     models = import_torchvision().models
     dense = model in models.list_models(module=models.segmentation)
@@ -45,3 +46,28 @@ def _published_size(model: str) -> int:
     first = next(iter(import_torchvision().models.get_model_weights(model)))
     settings = first.transforms.keywords
     return int(settings["crop_size"] if "crop_size" in settings else settings["resize_size"])
+
+
+@cache
+def import_torchvision() -> Any:
+    """Import torchvision, even with a torch that its compiled operators do not fit.
+
+    The import needs the schemas of two operators for detection, which no model here uses.
+
+    Raises
+    ------
+    MissingExtraError
+        If torchvision is not installed.
+    """
+    need_packages("torch", "torchvision")
+    try:
+        return importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::nms does not exist" not in str(error):
+            raise
+    import torch
+
+    for name in ("nms", "qnms"):
+        schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        torch.library.define(f"torchvision::{name}", schema)
+    return importlib.import_module("torchvision")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cpplan.model.errors import InputError
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
-from cpplan.zoo.torchvision_import import import_torchvision
+from cpplan.zoo.torchvision_models import import_torchvision
 
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
@@ -90,8 +90,7 @@ def build(model: str, options: Options) -> Network:
     import torch
     import transformers
 
-    from cpplan.zoo.language import LanguageModel
-    from cpplan.zoo.network import Network
+    from cpplan.zoo.network import LanguageModel, Network
 
     form, task, sizes = _MODELS[model]
     config = transformers.AutoConfig.for_model(form, use_cache=False, **sizes)

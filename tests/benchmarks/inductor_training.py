@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from cpplan.io.torch import last_report, partitioner
 from cpplan.io.torch.workspaces import count_allocated
-from cpplan.zoo.torchvision_import import import_torchvision
+from cpplan.zoo.torchvision_models import import_torchvision
 from tests.benchmarks.training_models import Gpt2, Images, Recurrent, UNet
 
 STEPS = 20

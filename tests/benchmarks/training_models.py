@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from cpplan.zoo.torchvision_import import import_torchvision
+from cpplan.zoo.torchvision_models import import_torchvision
 
 
 class Norm(nn.Module):

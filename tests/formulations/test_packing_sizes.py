@@ -12,7 +12,7 @@ from support.sizes_oracle import arenas, pushed_down, random_sizes
 
 from cpplan.model.levels import ArenaLevel
 from cpplan.packing.reduction import address_unit, reduce_problem
-from cpplan.packing.sizes.levels import PRICE_SCALE
+from cpplan.packing.sizes.arenas import PRICE_SCALE
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.verification.verifier import check_offsets
 from formulations.packing_sizes import build

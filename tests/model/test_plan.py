@@ -13,8 +13,7 @@ from support.oracles import plan_for, programs
 
 from cpplan import Plan, Problem, Program
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
-from cpplan.model.certificates import CutFlow
-from cpplan.model.cut_duals import CutDuals
+from cpplan.model.certificates import CutDuals, CutFlow
 from cpplan.model.errors import InputError
 from cpplan.model.plan_data import Progress, Relation
 from cpplan.model.pool import Pool

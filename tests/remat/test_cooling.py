@@ -11,8 +11,7 @@ from support.remat_oracle import remat_chain
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search import local_search
-from cpplan.remat.search.cooling import Cooling
-from cpplan.remat.search.local_search import search_schedules
+from cpplan.remat.search.local_search import Cooling, search_schedules
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

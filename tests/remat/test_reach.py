@@ -9,9 +9,8 @@ from support.cases import seeds
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan.remat.footprint import Footprint, least_footprint
+from cpplan.remat.footprint import Footprint, least_footprint, reach_bound
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.reach import reach_bound
 from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).parents[2] / "datasets"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpplan.remat.search.separation import Retentions, separate_retentions
+from cpplan.remat.search.retention_buffers import Retentions, separate_retentions
 from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.deadline import Deadline
 

@@ -17,8 +17,8 @@ from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.program.liveness import to_problem
 from cpplan.remat.cut_bounds import cut_bound
+from cpplan.remat.footprint import reach_bound
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.reach import reach_bound
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

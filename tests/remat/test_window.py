@@ -12,8 +12,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.search.remat_windows import improve_window, improve_windows
-from cpplan.remat.search.window import remat_window
+from cpplan.remat.search.remat_windows import improve_window, improve_windows, remat_window
 from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

@@ -60,8 +60,8 @@ def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.packing import bounds
     from cpplan.packing.pools import cp_sat_pools
     from cpplan.packing.search import canonical_search, cp_sat_packing, niche_search
-    from cpplan.remat import bound_names
     from cpplan.remat import cut_bounds as cut_bound
+    from cpplan.remat import footprint as bound_names
     from cpplan.remat.heuristics import chain
     from cpplan.remat.search import cp_sat_remat, local_search
     from cpplan.solving import relaxed_bound

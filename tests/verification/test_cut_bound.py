@@ -21,7 +21,7 @@ from support.remat_oracle import least_cost as cheapest
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Residency, Tensor, to_anf, verify
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
-from cpplan.model.cut_duals import RULES, CutDuals, DualRow
+from cpplan.model.certificates import RULES, CutDuals, DualRow
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat import cut_bounds

@@ -16,8 +16,7 @@ from support.remat_oracle import remat_chain
 import cpplan
 from cpplan import Gap, Graph, Op, Plan, Pool, Problem, Tensor, verify
 from cpplan.model.axes import Axis, Window
-from cpplan.model.certificates import CutFlow
-from cpplan.model.cut_duals import CutDuals, DualRow
+from cpplan.model.certificates import CutDuals, CutFlow, DualRow
 from cpplan.model.errors import VerificationError
 from cpplan.model.levels import pool_peaks
 from cpplan.packing.heuristics.in_pools import run_in_pools

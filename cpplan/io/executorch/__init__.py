@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
     from executorch.exir.banked_memory_planning import TargetMemoryMap
 
-    from cpplan.io.executorch.ordering_pass import PlanningPass
-    from cpplan.io.executorch.planner import Algorithm
+    from cpplan.io.executorch.planner import Algorithm, PlanningPass
 
 __all__ = ["algorithm", "fold_constants", "planning_pass", "read_program", "verify_program"]
 
@@ -104,7 +103,7 @@ def planning_pass(
 ) -> PlanningPass:
     """A ``MemoryPlanningPass`` that moves the nodes and shares storage before it plans memory.
 
-    If a kernel may write a result over an argument (see :mod:`cpplan.io.executorch.in_place`), the
+    If a kernel may write a result over an argument (see :mod:`cpplan.io.executorch.graph`), the
     result gets the argument's spec as its ``storage_base``, ExecuTorch's own field for this. No
     result is written over inputs, mutable buffers or constants. Submodules of control flow, and a
     module with control flow, keep their order.
@@ -139,7 +138,7 @@ def planning_pass(
     [0, 64]
     """
     _need_executorch("planning for ExecuTorch")
-    from cpplan.io.executorch.ordering_pass import PlanningPass
+    from cpplan.io.executorch.planner import PlanningPass
 
     return PlanningPass(
         algorithm(
@@ -189,7 +188,7 @@ def fold_constants(edge: EdgeProgramManager) -> EdgeProgramManager:
     [0, 288]
     """
     _need_executorch("folding constants for ExecuTorch")
-    from cpplan.io.executorch.constants import fold
+    from cpplan.io.executorch.graph import fold
 
     return fold(edge)
 

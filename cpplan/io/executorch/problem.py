@@ -12,8 +12,14 @@ from executorch.exir.tensor import TensorSpec
 from torch.fx import GraphModule
 
 from cpplan.io.executorch.banks import pools_of, rivals_of
-from cpplan.io.executorch.regions import Region, find_regions
-from cpplan.io.executorch.specs import Storage, find_storages, name_specs, planned_specs
+from cpplan.io.executorch.specs import (
+    Region,
+    Storage,
+    find_regions,
+    find_storages,
+    name_specs,
+    planned_specs,
+)
 from cpplan.io.executorch.values import check_values
 from cpplan.model.answers import Answer
 from cpplan.model.byte_sizes import parse_bytes

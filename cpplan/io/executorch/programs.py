@@ -7,7 +7,7 @@ from torch.fx import GraphModule
 
 from cpplan.io.executorch.problem import check_module
 from cpplan.io.executorch.specs import planned_specs
-from cpplan.io.executorch.their_checks import call_verifier
+from cpplan.io.executorch.values import call_verifier
 from cpplan.model.errors import InputError
 
 

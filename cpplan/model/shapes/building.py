@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cpplan.model.errors import InputError
 from cpplan.model.printable import quote
-from cpplan.model.shapes import atoms, terms
+from cpplan.model.shapes import terms
+from cpplan.model.shapes import terms as atoms
 from cpplan.model.shapes.dim import Dim, of_terms, terms_of
 from cpplan.model.shapes.terms import Atom
 from cpplan.model.shapes.writing import write_name

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import add, floordiv, index, mod, mul
 
 from cpplan.model.errors import InputError
-from cpplan.model.shapes import atoms, terms, writing
+from cpplan.model.shapes import terms, writing
+from cpplan.model.shapes import terms as atoms
 from cpplan.model.shapes.terms import Atom, Terms
 from cpplan.model.shapes.values import Range, read_value
 

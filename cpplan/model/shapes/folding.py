@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from cpplan.model.shapes.atoms import floordiv, split
 from cpplan.model.shapes.terms import (
     Atom,
     Monomial,
@@ -16,7 +15,9 @@ from cpplan.model.shapes.terms import (
     as_constant,
     canonical,
     exact_quotient,
+    floordiv,
     multiply,
+    split,
 )
 
 

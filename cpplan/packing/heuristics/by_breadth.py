@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics.layout import best_fit_in_order
-from cpplan.packing.heuristics.range_minimum import range_minimum
+from cpplan.packing.heuristics.layout import best_fit_in_order, range_minimum
 from cpplan.packing.heuristics.registered import register
 from cpplan.runtime.deadline import Deadline
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics.range_minimum import range_minimum
+from cpplan.packing.heuristics.layout import range_minimum
 
 PREORDERS = ("TWA", "TAW", "WAT", "ATW", "AWT", "WTA", "SWT")
 

@@ -17,7 +17,7 @@ import numpy as np
 from cpplan.model.levels import Level, pool_peaks
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout
-from cpplan.packing.search.order_moves import OrderMoves
+from cpplan.packing.search.ranking_search import OrderMoves
 from cpplan.runtime.deadline import Deadline
 
 NAME = "hill climbing"

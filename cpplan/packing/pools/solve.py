@@ -30,9 +30,9 @@ from cpplan.packing.levels import LevelIncumbent
 from cpplan.packing.pools.climb import NAME as CLIMB
 from cpplan.packing.pools.climb import PoolClimb
 from cpplan.packing.pools.objective import objective_levels
-from cpplan.packing.pools.shortfall import explain_pool_shortfall
 from cpplan.packing.pools.within_capacities import WithinCapacities, stacked
 from cpplan.packing.reduction import reduce_problem
+from cpplan.packing.shortfall import explain_pool_shortfall
 from cpplan.packing.solve import pack
 from cpplan.program.pool_candidates import check_candidates
 from cpplan.runtime.budget import Budget

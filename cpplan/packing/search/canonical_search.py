@@ -37,8 +37,7 @@ from cpplan.packing.search.canonical_state import (
     start,
     with_more_room,
 )
-from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
-from cpplan.packing.search.tie_orders import TieOrders
+from cpplan.packing.search.rounds import ROOM_SPENT, Rounds, TieOrders
 from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Compiled part of the nogoods; see ``niche_nogoods``."""
+"""Compiled part of the nogoods; see ``niche_state``."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.packing.search.niche_nogoods import COUNT, PENDING
+from cpplan.packing.search.niche_state import COUNT, PENDING
 from cpplan.runtime.loop_compiler import compiled_loop
 
 

@@ -17,7 +17,7 @@ Pruning:
   to the last one made (conflict-directed backjumping, Prosser 1993).
 * If no unplaced buffer is live across a boundary, the two sides are independent: each fails alone.
 * A failure is remembered by the floors and buffers of the sections it depends on, and recognized
-  when they come again, whatever has changed elsewhere (see ``niche_nogoods``).
+  when they come again, whatever has changed elsewhere (see ``niche_state``).
 * Among equal buffers, the earlier row lies lower.
 
 In a full section, a buffer that ends level with the floor beside it is the first way: edges rarely
@@ -35,8 +35,7 @@ import numpy as np
 
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.niche_state import NODES, Fill, make_shape, start, with_more_room
-from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
-from cpplan.packing.search.tie_orders import TieOrders
+from cpplan.packing.search.rounds import ROOM_SPENT, Rounds, TieOrders
 from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from cpplan.model.problem import Ints
 from cpplan.packing import loops
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
-from cpplan.packing.search.order_moves import OrderMoves
+from cpplan.packing.search.ranking_search import OrderMoves
 from cpplan.packing.sizes.arenas import BestLayout
 from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import prepare
@@ -34,7 +34,7 @@ class OrderClimb:
     >>> from cpplan.model.problem import Problem
     >>> from cpplan.packing.reduction import reduce_problem
     >>> from cpplan.packing.sizes.arenas import Arenas
-    >>> from cpplan.packing.sizes.levels import objective_levels
+    >>> from cpplan.packing.sizes.arenas import objective_levels
     >>> from cpplan.packing.sizes.size_set import SizeSet
     >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
     >>> sizes, zero = SizeSet(problem, np.array([[1, 2], [100, 50]])), np.zeros(2, np.int64)

@@ -16,12 +16,17 @@ from cpplan.model.tensor import LIMIT
 from cpplan.packing.bounds import Bound
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.reduction import address_unit
-from cpplan.packing.sizes.arenas import Arenas, BestLayout, Report
+from cpplan.packing.sizes.arenas import (
+    LARGEST,
+    Arenas,
+    BestLayout,
+    Report,
+    SizesObjective,
+    objective_levels,
+)
 from cpplan.packing.sizes.bounds import arena_bounds
-from cpplan.packing.sizes.layout import SizesLayout
-from cpplan.packing.sizes.levels import LARGEST, SizesObjective, objective_levels
 from cpplan.packing.sizes.order_climb import OrderClimb
-from cpplan.packing.sizes.size_set import SizeSet
+from cpplan.packing.sizes.size_set import SizeSet, SizesLayout
 from cpplan.packing.solve import pack
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget

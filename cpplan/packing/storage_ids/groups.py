@@ -12,8 +12,7 @@ from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import Tensor
 from cpplan.program.anf import Program
-from cpplan.program.copy_names import tensor_copies
-from cpplan.program.graph_runs import instances
+from cpplan.program.copy_names import instances, tensor_copies
 
 GroupBy = Literal["dtype"] | Mapping[str, str] | None
 

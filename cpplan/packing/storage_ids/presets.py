@@ -17,8 +17,7 @@ from cpplan.packing.storage_ids.groups import GroupBy, as_labels, group_keys
 from cpplan.packing.storage_ids.tokens import MATCH_RANGE, storage_tokens
 from cpplan.packing.storage_ids.unbounded import assign_apart
 from cpplan.program.anf import Program, to_anf
-from cpplan.program.copy_names import tensor_copies
-from cpplan.program.graph_runs import instances
+from cpplan.program.copy_names import instances, tensor_copies
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.known_schedules import RematOutcome
 from cpplan.runtime.deadline import Deadline
 
 NAME = "chain program"

@@ -14,7 +14,7 @@ from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictions
 from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
 from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
-from cpplan.remat.live_limits import Halving
+from cpplan.remat.objectives import Halving
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cpplan.model.costs import sum_costs
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.known_schedules import RematOutcome
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cpplan.model.remat_problem import RematProblem
+from cpplan.remat.known_schedules import RematOutcome
 from cpplan.remat.search.local_search import ONCE, search_schedules
-from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline

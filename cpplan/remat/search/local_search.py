@@ -4,10 +4,16 @@ A move computes a value again before one of its readers (perhaps with the values
 removes a repetition, exchanges one repetition for another, or moves consecutive units. Bytes beyond
 the limit have a price, so that the path between two good schedules may lead through a schedule that
 does not fit (strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
+
+Temperatures of an annealing round that ends after a number of moves or when time is up.
+
+A round that ends while it is hot gains nothing. So it cools by its moves or, if time would end it
+first, by the time: on a busy machine, rounds are shorter but still complete.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -15,10 +21,9 @@ import numpy as np
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.dropping import drop
+from cpplan.remat.known_schedules import RematOutcome
 from cpplan.remat.loops import SCHEDULES
-from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
-from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.schedule_kernel import anneal, space_for
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
@@ -175,3 +180,40 @@ class _Walk:
             found_by=NAME,
         )
         return self._best
+
+
+class Cooling:
+    """Temperatures from ``hot`` to ``cold`` over a number of calls, or over the time left.
+
+    Parameters
+    ----------
+    hot, cold
+        The first temperature and the last.
+    calls
+        Number of calls of the loop that makes the moves.
+    deadline
+        Ends the round.
+
+    Examples
+    --------
+    >>> deadline = Deadline(10, deterministic=True)
+    >>> cooling = Cooling(1.0, 0.01, 4, deadline)
+    >>> [round(temperature, 3) for temperature in cooling.step(0)]
+    [1.0, 0.316]
+    >>> deadline.spend(5)  # half of the time for a quarter of the moves
+    >>> [round(temperature, 3) for temperature in cooling.step(1)]
+    [0.1, 0.01]
+    """
+
+    def __init__(self, hot: float, cold: float, calls: int, deadline: Deadline):
+        self._hot, self._fall, self._calls = hot, cold / hot, calls
+        self._deadline, self._time = deadline, deadline.remaining()
+
+    def step(self, call: int) -> tuple[float, float]:
+        """Temperatures at the begin and at the end of a call; calls count from 0."""
+        begin = call / self._calls
+        if call and 0 < self._time < math.inf:
+            begin = max(begin, 1 - self._deadline.remaining() / self._time)
+        # Expect the call to take as long as the mean of the calls before.
+        end = min(1.0, begin + max(1 / self._calls, begin / max(1, call)))
+        return self._hot * self._fall**begin, self._hot * self._fall**end

@@ -21,13 +21,11 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.remat.loops import PACKED_SCHEDULES
-from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
-from cpplan.remat.search.local_search import search_schedules
+from cpplan.remat.search.local_search import Cooling, search_schedules
 from cpplan.remat.search.packed_kernel import anneal_packed, space_for
-from cpplan.remat.search.retention_buffers import RetentionBuffers
+from cpplan.remat.search.retention_buffers import RetentionBuffers, Retentions, separate_retentions
 from cpplan.remat.search.retention_kernel import find_retentions, measure_runs, place_all
-from cpplan.remat.search.separation import Retentions, separate_retentions
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare

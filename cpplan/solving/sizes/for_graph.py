@@ -21,8 +21,7 @@ from cpplan.model.printable import quote
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency, choose_residency
 from cpplan.packing.problem import as_program
-from cpplan.packing.sizes.arenas import Report
-from cpplan.packing.sizes.levels import SizesObjective
+from cpplan.packing.sizes.arenas import Report, SizesObjective
 from cpplan.packing.sizes.solve import layout_for_sizes
 from cpplan.program.anf import Program
 from cpplan.program.binding import bind
@@ -34,7 +33,7 @@ from cpplan.solving.run import Run
 from cpplan.solving.sizes.choices import choose, merge_related
 from cpplan.solving.sizes.results import plan_of, sizes_plan_of
 from cpplan.solving.sizes.sizes_plan import SizesPlan, size_label
-from cpplan.symbolic.narrowing import narrow_to
+from cpplan.symbolic.at_values import narrow_to
 from cpplan.verification.verifier import verify
 
 

@@ -12,7 +12,7 @@ from cpplan.model.plan_data import Status
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.shortfall import explain_shortfall
-from cpplan.packing.sizes.layout import SizesLayout
+from cpplan.packing.sizes.size_set import SizesLayout
 from cpplan.program.anf import Program
 from cpplan.program.binding import bind
 from cpplan.solving.plan_maker import make_plan

@@ -6,9 +6,8 @@ million; and the repeating pattern of a training step.
 
 from __future__ import annotations
 
-from cpplan.zoo.packing.arrivals import random_lifespans
+from cpplan.zoo.packing.arrivals import random_lifespans, training_layers
 from cpplan.zoo.packing.cuts import Planted, near_perfect_packing, perfect_packing
-from cpplan.zoo.packing.layers import training_layers
 
 __all__ = [
     "Planted",

@@ -34,7 +34,7 @@ from cpplan.io.executorch import (  # noqa: E402
     read_program,
     verify_program,
 )
-from cpplan.io.executorch.whole_tensors import banked_greedy  # noqa: E402
+from cpplan.io.executorch.banks import banked_greedy  # noqa: E402
 from cpplan.model.errors import InfeasibleError, InputError  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]

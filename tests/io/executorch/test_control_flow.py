@@ -25,7 +25,7 @@ from cpplan.io.executorch import (  # noqa: E402
     read_program,
     verify_program,
 )
-from cpplan.io.executorch.regions import find_regions  # noqa: E402
+from cpplan.io.executorch.specs import find_regions  # noqa: E402
 from cpplan.model.errors import InputError, VerificationError  # noqa: E402
 
 FAST = {"time_limit": 5, "workers": 1}

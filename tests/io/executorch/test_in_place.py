@@ -19,7 +19,7 @@ from support.executorch_models import finish, lower, run, same  # noqa: E402
 from torch import nn  # noqa: E402
 
 from cpplan.io.executorch import planning_pass, verify_program  # noqa: E402
-from cpplan.io.executorch.in_place import BATCH_NORM, ELEMENTWISE, kind_of  # noqa: E402
+from cpplan.io.executorch.graph import BATCH_NORM, ELEMENTWISE, kind_of  # noqa: E402
 
 UNARY = sorted(
     ELEMENTWISE

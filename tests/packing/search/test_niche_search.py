@@ -10,7 +10,8 @@ from support.published import minimalloc
 
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search import niche_nogoods, niche_search, niche_state
+from cpplan.packing.search import niche_search, niche_state
+from cpplan.packing.search import niche_state as niche_nogoods
 from cpplan.packing.search.niche_search import NicheSearch, applies_to
 from cpplan.zoo import packing as instances
 

@@ -14,9 +14,8 @@ from cpplan.io import load
 from cpplan.packing.heuristics.bump_allocator import bump
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.sizes import solve as planning
-from cpplan.packing.sizes.arenas import Arenas, BestLayout
+from cpplan.packing.sizes.arenas import Arenas, BestLayout, objective_levels
 from cpplan.packing.sizes.bounds import arena_bounds
-from cpplan.packing.sizes.levels import objective_levels
 from cpplan.packing.sizes.order_climb import OrderClimb
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.sizes.solve import improve_levels

@@ -13,9 +13,8 @@ from support.sizes_oracle import pushed_down, random_sizes
 from cpplan.model.levels import ArenaLevel
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.sizes.arenas import Arenas
+from cpplan.packing.sizes.arenas import Arenas, objective_levels
 from cpplan.packing.sizes.bounds import arena_bounds
-from cpplan.packing.sizes.levels import objective_levels
 from cpplan.packing.sizes.size_set import SizeSet
 
 

@@ -21,14 +21,13 @@ from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.ordering import loops as order_loops
 from cpplan.program.anf import to_anf
-from cpplan.remat.known_schedules import KnownSchedules
-from cpplan.remat.live_limits import Halving
+from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
 from cpplan.remat.loops import EVICTION, SCHEDULES
+from cpplan.remat.objectives import Halving
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.repeated_parts import NAME as ALIKE
 from cpplan.remat.repeated_parts import plan_alike
-from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import compile_groups, is_ready
 from cpplan.runtime.deadline import Deadline

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from cpplan.io.torch import reports  # noqa: E402
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
-from cpplan.zoo.torchvision_import import import_torchvision  # noqa: E402
+from cpplan.zoo.torchvision_models import import_torchvision  # noqa: E402
 
 OPTIONS = {"cost_limit": 1.5, "time_limit": 0.5, "deterministic": True, "cache": False}
 
