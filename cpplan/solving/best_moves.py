@@ -155,7 +155,7 @@ def _verified_plan(
         runtime=budget.deadline.elapsed(),
         history=history,
     )
-    if request.split and plan.offset is not None and split is not None:
+    if split is not None:
         plan = replace(plan, pieces=split.pieces)
     if plan.status == "feasible" and not budget.deadline.expired():
         plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")

@@ -270,7 +270,7 @@ def make_split_plan(
         scope="every splitting",
         certificate=None,
         base_cost=found.base,
-        pieces=found.pieces if plan.offset is not None else (),
+        pieces=found.pieces,
         copied_bytes=copied,
     )
 

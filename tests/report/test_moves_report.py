@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from support.spill_oracle import random_spill_case
+import html
 
+import pytest
+from support.spill_oracle import random_spill_case
+from support.split_networks import Network
+
+from cpplan import Pool, solve
 from cpplan.report.html.plan_report import plan_report
 
 
@@ -15,3 +20,18 @@ def test_report_has_every_move_and_the_bytes_moved() -> None:
     assert f"{plan.moved_bytes} B between fast and slow" in text
     for move in plan.moves:
         assert move.name in text
+
+
+@pytest.mark.parametrize(
+    "options", [{"spill": True}, {"spill": True, "split": True}, {"split": True}]
+)
+def test_report_of_a_plan_that_does_not_fit_says_why(options: dict[str, bool]) -> None:
+    net = Network()
+    net.conv(net.conv(net.image(12, 4, 2), 6), 2)
+    graph = net.graph()
+    fast = Pool("fast", 10)
+    limit = {"pools": [fast, Pool("slow")]} if "spill" in options else {"memory_limit": 100}
+    plan = solve(graph, **options, **limit, time_limit=1, deterministic=True)
+    assert plan.offset is None
+    assert bool(plan.pieces) == ("split" in options)
+    assert plan.message in html.unescape(plan_report(plan, graph)).replace("\\u003c", "<")

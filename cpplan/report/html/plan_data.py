@@ -80,7 +80,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
         "given": _given_order(plan, problem, source),
         "symbols": _symbols(plan),
         "cascades": found,
-        "rules": None if unsplit is None else _rules(whole, unsplit),
+        "rules": None if unsplit is None or whole.spills else _rules(whole, unsplit),
     }
 
 
