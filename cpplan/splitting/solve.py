@@ -349,7 +349,7 @@ class SplitSearch:
         return self._weigh(division.peak, division.pieces)
 
     def _trial(self, division: Division, deadline: Deadline) -> Split | None:
-        """Plan of a division by heuristics alone, or ``None`` if it has too many pieces."""
+        """Plan of a division by heuristics alone, or ``None`` if it has too many pieces or none."""
         tuning = tuned(SplittingTuning)
         if self._takes_too_long(self._pace * division.pieces, deadline, derive=True):
             return None
@@ -358,6 +358,8 @@ class SplitSearch:
         deadline.spend(tuning.work_per_piece * len(program.order))
         derived = deadline.elapsed() - begin
         self._pace = max(self._pace, derived / max(division.pieces, 1))
+        if not graph.cuts:
+            return None  # the program without pieces, at best in another order
         assert self._frontier is not None
         fits = len(program.order) <= self._frontier.most_pieces
         if not fits or self._takes_too_long(derived, deadline):

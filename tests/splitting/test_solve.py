@@ -459,6 +459,22 @@ def test_ops_that_write_in_turn_are_brought_forward_if_they_make_little(
     assert with_writers_together(problem).order == problem.program.order
 
 
+def test_whole_ops_that_write_in_turn_keep_the_given_order() -> None:
+    """Brought forward, they let the rectifier write over the image."""
+    net = Network()
+    net.relu(net.image(8, 10, 10))
+    net.tensors["mask"] = Tensor("mask", 8)
+    net.ops.append(Op("zeros", "Zeros", ("x",), ("mask",)))
+    for half in (0, 1):
+        part = f"part{half}"
+        net.tensors[part] = Tensor(part, 4, view_of=("mask", 4 * half))
+        net.ops.append(Op(f"fill{half}", "Fill", ("mask",), (part,), after=(net.ops[-1].name,)))
+    graph = net.graph()
+    plan = cpplan.solve(graph, split=True, in_place=True, piece_bytes=1000, time_limit=1)
+    check(graph, plan)
+    assert plan.order == ("relu0", "zeros", "fill0", "fill1")
+
+
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
