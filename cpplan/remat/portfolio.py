@@ -25,6 +25,7 @@ from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
+from cpplan.remat.heuristics.unread_runs import without_unread_runs
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
 from cpplan.remat.objectives import Halving
 from cpplan.remat.relaxed import relax_repetition
@@ -162,7 +163,7 @@ class ScheduleSearch:
                 best.schedule,
                 joint=self.joint,
                 seed=budget.seed + self._turns,
-                report=known.add,
+                report=lambda outcome: known.add(self._measure(outcome.schedule, outcome.found_by)),
             )
             self._turns += 1
         descent.run(budget.deadline, target=known.least.bytes)
@@ -197,7 +198,7 @@ class ScheduleSearch:
                 self.problem, least, self._orders, slot, most_cost=most, reorder=self.joint
             )
             if cut is not None:
-                known.add(known.measure(*cut))
+                known.add(self._measure(*cut))
         limits = Halving(least, known.smallest(most).peak, active().halvings)
         for limit in limits:
             if budget.deadline.expired():
@@ -209,7 +210,7 @@ class ScheduleSearch:
         even = budget.share(active().even_share).deadline
         found = smallest_evicted(self.problem, least, self._orders, even, most_cost=most)
         if found is not None:
-            known.add(known.measure(*found))
+            known.add(self._measure(*found))
         return known.smallest(most)
 
     def has_begun(self, limit: int) -> bool:
@@ -236,7 +237,7 @@ class ScheduleSearch:
                 evicting=not near,
                 reorder=self.joint,
             )
-            self._starts[limit] = [self.known.measure(*start) for start in made]
+            self._starts[limit] = [self._measure(*start) for start in made]
             self.known.add(self._starts[limit][0])
         return self._starts[limit][0]
 
@@ -255,13 +256,18 @@ class ScheduleSearch:
                 found.append(tuple(order.tolist()))
         return found
 
+    def _measure(self, schedule: Sequence[int], name: str) -> RematOutcome:
+        """Outcome of a heuristic's schedule, without runs that nothing reads."""
+        shorter = without_unread_runs(self.problem, schedule, joint=self.joint)
+        return self.known.measure(shorter, name)
+
     def lower(self, limit: int, budget: Budget) -> RematOutcome:
         """The best schedule for a limit after dropping values from it, which is quick if near."""
         best = self.known.best(limit)
         if best.peak > limit:
             with suppress(TimeUpError):
                 schedule = drop(self.problem, best.schedule, limit, budget.deadline)
-                self.known.add(self.known.measure(schedule, DROPPING))
+                self.known.add(self._measure(schedule, DROPPING))
         return self.known.best(limit)
 
     def search_order(self, limit: int, budget: Budget) -> None:
@@ -373,10 +379,10 @@ class ScheduleSearch:
                 budget.share(1 / left).reseeded(self._turns),
                 target_cost=0 if count else max(target, best.bound),
                 joint=self.joint,
-                report=lambda outcome: known.add(known.measure(outcome.schedule, LOCAL)),
+                report=lambda outcome: known.add(self._measure(outcome.schedule, LOCAL)),
             )
             self._turns += 1
-            known.add(known.measure(found.schedule, LOCAL))
+            known.add(self._measure(found.schedule, LOCAL))
 
     def _improve_windows(self, limit: int, budget: Budget) -> None:
         from cpplan.remat.search.remat_windows import improve_windows
