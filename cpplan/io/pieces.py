@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cpplan.model.axes import Axis
@@ -117,3 +117,18 @@ def common(one: Box, other: Box) -> Box | None:
     """
     found = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
     return found if all(low < high for low, high in found) else None
+
+
+def outer_box(parts: Iterable[Box], box: Box) -> Box:
+    """The smallest box that consists of whole parts of a tensor and holds a box.
+
+    Examples
+    --------
+    >>> outer_box([((0, 4),), ((4, 6),), ((6, 9),)], ((3, 5),))
+    ((0, 6),)
+    """
+    met = [part for part in parts if common(part, box) is not None]
+    return tuple(
+        (min(low for low, _ in spans), max(high for _, high in spans))
+        for spans in zip(*met, strict=True)
+    )

@@ -171,6 +171,23 @@ class Net:
     def add(self, name: str, one: int, other: int) -> int:
         return self.run("ADD", name, (one, other), self.shape(one), schema.AddOptionsT())
 
+    def combine(self, kind: str, name: str, one: int, other: int) -> int:
+        """Element by element; ``kind`` is ``ADD``, ``MUL`` or ``MAXIMUM``."""
+        options = {"ADD": schema.AddOptionsT, "MUL": schema.MulOptionsT}
+        made = options.get(kind, schema.MaximumMinimumOptionsT)()
+        return self.run(kind, name, (one, other), self.shape(one), made)
+
+    def split(self, name: str, x: int, parts: int, axis: int) -> list[int]:
+        """Parts of equal extent."""
+        shape = [n // parts if k == axis else n for k, n in enumerate(self.shape(x))]
+        made = [self.tensor(f"{name}/{k}", shape) for k in range(parts)]
+        options = schema.SplitOptionsT()
+        options.numSplits = parts
+        inputs = [self.numbers(f"{name}/axis", axis), x]
+        version = 2 if self.dtype != FLOAT32 else 1
+        self.subgraph.run("SPLIT", inputs, made, options, version)
+        return made
+
     def relu(self, name: str, x: int) -> int:
         return self.run("RELU", name, (x,), self.shape(x))
 

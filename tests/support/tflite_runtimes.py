@@ -49,24 +49,26 @@ def draw_inputs(data: bytes) -> list[list[np.ndarray]]:
     return runs
 
 
-def litert(data: bytes, *, delegates: bool = True) -> interpreter.Interpreter:
-    """LiteRT, with its default delegates, which put operators of their own in, or without."""
+def litert(
+    data: bytes, *, delegates: bool = True, reference: bool = False
+) -> interpreter.Interpreter:
+    """LiteRT, with its default delegates, which put operators of their own in, or without.
+
+    Its reference kernels, unlike the others, round all shapes alike.
+    """
     resolver = interpreter.OpResolverType
+    kernels = resolver.AUTO if delegates else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     made = interpreter.Interpreter(
         model_content=data,
-        experimental_op_resolver_type=resolver.AUTO
-        if delegates
-        else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_op_resolver_type=resolver.BUILTIN_REF if reference else kernels,
     )
     made.allocate_tensors()
     return made
 
 
-def run_litert(
-    data: bytes, runs: list[list[np.ndarray]], *, delegates: bool = True
-) -> list[np.ndarray]:
-    """Outputs of all runs, one after another."""
-    made, outputs = litert(data, delegates=delegates), []
+def run_litert(data: bytes, runs: list[list[np.ndarray]], **kernels: bool) -> list[np.ndarray]:
+    """Outputs of all runs, one after another, of the kernels of :func:`litert`."""
+    made, outputs = litert(data, **kernels), []
     for values in runs:
         for value, entry in zip(values, made.get_input_details(), strict=True):
             made.set_tensor(entry["index"], value)

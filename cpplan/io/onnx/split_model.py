@@ -24,7 +24,7 @@ from cpplan.io.onnx.model import opset_versions
 from cpplan.io.onnx.names import FreshNames, tensor_names
 from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.piece_nodes import piece_node
-from cpplan.io.pieces import Box, PieceWork, common, piece_work, within
+from cpplan.io.pieces import Box, PieceWork, outer_box, piece_work, within
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
@@ -196,15 +196,6 @@ class _Writer:
         (name,) = found.values()
         return name
 
-    def _outer(self, tensor: str, box: Box) -> Box:
-        """The smallest part of a tensor that consists of whole bands and holds a part."""
-        parts = [self._described.parts[name][1] for name in self._bands[tensor]]
-        met = [part for part in parts if common(part, box) is not None]
-        return tuple(
-            (min(low for low, _ in spans), max(high for _, high in spans))
-            for spans in zip(*met, strict=True)
-        )
-
     def _is_done(self, lines: Mapping[Box, object], box: Box) -> bool:
         return next(iter(lines)) == box
 
@@ -214,7 +205,8 @@ class _Writer:
         assert extents is not None
         full = all(span == (0, extent) for span, extent in zip(box, extents, strict=True))
         if tensor in self._bands:
-            output, outer = self._names.name(f"{label}/{tensor}"), self._outer(tensor, box)
+            output = self._names.name(f"{label}/{tensor}")
+            outer = outer_box((self._described.parts[n][1] for n in self._bands[tensor]), box)
             if outer == box:
                 return self._joined(tensor, box, output)
             joined = self._joined(tensor, outer, self._names.name(f"{output}/bands"))

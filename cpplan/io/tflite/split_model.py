@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cpplan.io.pieces import Box, PieceWork, piece_work, within
+from cpplan.io.pieces import Box, PieceWork, outer_box, piece_work, within
 from cpplan.io.tflite.graph import Translation
 from cpplan.io.tflite.model import TfliteModel
 from cpplan.io.tflite.piece_operators import PieceOperators, check_litert, pack_model
@@ -61,12 +61,16 @@ class _Writer:
         self._plan = plan
         self._whole, self._positions = translation.graph, translation.operators
         self._described = describe_pieces(self._whole, plan.pieces)
-        self._bands = self._described.bands
+        written = {name for op in self._whole.ops for name in op.outputs}
+        # Tensors that are there in bands only; what no operator writes is there whole.
+        self._bands = {t: b for t, b in self._described.bands.items() if t in written}
         made = schema.ModelT.InitFromPackedBuf(bytearray(model.data), 0)
         self._ops = PieceOperators(model, translation, made)
         # Tensor or band -> the tensor of the file with its latest value.
         self._at = {name: k for name, k in self._ops.number.items() if name not in self._bands}
         self._written: set[int] = set()
+        # Parts of tensors that the operator in the making reads.
+        self._parts: dict[tuple[str, Box], int] = {}
 
     def write(self) -> bytes:
         """The file."""
@@ -74,12 +78,9 @@ class _Writer:
         unknown = next((name for name in self._plan.order if name not in known), None)
         if unknown is not None:
             raise InputError(f"plan {self._plan.name!r} is for another model: no op {unknown!r}")
-        for name in main.inputs:
-            tensor = self._ops.name[name]
-            if tensor in self._bands:
-                self._at[tensor] = name
         for name in self._plan.order:
             op = known[name]
+            self._parts.clear()
             if name in self._described.pieces:
                 source, axes, spans = self._described.pieces[name]
                 self._piece(op, piece_work(self._whole, self._whole.op[source], axes, spans))
@@ -147,18 +148,21 @@ class _Writer:
         return self._ops.run("CONCATENATION", numbers, output, options)
 
     def _read(self, tensor: str, box: Box) -> int:
-        """The part of a tensor that an operator reads."""
-        kind = self._whole.tensor[tensor].kind
-        if kind == "constant":
+        """The part of a tensor that an operator reads, made once for each operator."""
+        if self._whole.tensor[tensor].kind == "constant":
             return self._ops.weights(tensor, box)
-        if tensor in self._bands and kind != "input":
-            return self._join(tensor, box)
-        number = self._at[tensor]
-        if box == self._ops.full(tensor):
-            return number
-        shape = [high - low for low, high in box]
-        made = self._ops.tensor(number, f"{tensor} part {len(self._ops.new)}", shape)
-        return self._ops.slice(number, box, made)
+        if (tensor, box) not in self._parts:
+            if tensor in self._bands:
+                outer = outer_box((self._described.parts[n][1] for n in self._bands[tensor]), box)
+                number = self._join(tensor, outer)
+            else:
+                outer, number = self._ops.full(tensor), self._at[tensor]
+            if outer != box:
+                shape = [high - low for low, high in box]
+                made = self._ops.tensor(number, f"{tensor} part {len(self._ops.new)}", shape)
+                number = self._ops.slice(number, within(box, outer), made)
+            self._parts[tensor, box] = number
+        return self._parts[tensor, box]
 
     def _result(self, name: str, like: int, shape: Sequence[int]) -> int:
         """The tensor for a run's result: a new one for each run."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.cases import seeds
+from support.cases import seeds, seeds_and_slow
 
 onnx = pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -98,9 +98,7 @@ def test_random_networks_in_pieces_are_valid_and_compute_the_same(
 
 
 @needs_onnxruntime
-@pytest.mark.parametrize(
-    "seed", [*seeds(3), *(pytest.param(k, marks=pytest.mark.slow) for k in seeds(120, 3))]
-)
+@pytest.mark.parametrize("seed", seeds_and_slow(3, 120))
 def test_plans_of_every_pair_of_options_run_in_onnxruntime(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     options: dict[str, Any] = {"order": rng.choice(["given", "search"])}
