@@ -11,15 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getclosurevars
 from types import CodeType
-from typing import Any
-
-import torch
-from torch import nn
-from torch._dynamo import eval_frame, external_utils
-from torch._dynamo.symbolic_convert import InstructionTranslator
-from torch._guards import CompileContext
+from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _HERE = __name__.rpartition(".")[0]
 
@@ -72,6 +69,12 @@ def titled(name: str, origin: Origin | None) -> str:
 
 def find_origin() -> Origin | None:
     """The part that dynamo is tracing in this thread; ``None`` if it traces nothing."""
+    import torch
+    from torch import nn
+    from torch._dynamo import eval_frame, external_utils
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+    from torch._guards import CompileContext
+
     try:
         traced = InstructionTranslator.current_tx()
     except AttributeError:
@@ -98,6 +101,8 @@ def find_origin() -> Origin | None:
 
 def newest_backend() -> Any:
     """Backend of the last call of ``torch.compile`` that is for a plan; ``None`` without one."""
+    from torch._dynamo import eval_frame
+
     backends = list(eval_frame.cached_backends.values())
     return next(filter(_plans, reversed(backends)), None)
 
@@ -110,6 +115,9 @@ def backend_of(compiled: Any) -> Any:
     InputError
         If it is neither a module nor compiled.
     """
+    from torch import nn
+    from torch._dynamo import eval_frame
+
     call = compiled
     if isinstance(compiled, nn.Module) and not isinstance(compiled, eval_frame.OptimizedModule):
         call = compiled._compiled_call_impl  # set by ``nn.Module.compile``
@@ -126,6 +134,9 @@ def backend_of(compiled: Any) -> Any:
 
 def belongs(origin: Origin, compiled: Any) -> bool:
     """True if a part is traced from a module, a module in it, or a function, compiled or not."""
+    from torch import nn
+    from torch._dynamo import eval_frame
+
     if isinstance(compiled, nn.Module):
         return any(origin.module() is module for module in compiled.modules())
     return origin.code is getattr(eval_frame.innermost_fn(compiled), "__code__", None)
@@ -133,6 +144,8 @@ def belongs(origin: Origin, compiled: Any) -> bool:
 
 def _is_held(given: Any) -> bool:
     """True for an argument that a module holds as a parameter or buffer."""
+    from torch import nn
+
     held = isinstance(given.example, nn.Parameter)
     return held or any(f".{kind}[" in given.source.name for kind in ("_parameters", "_buffers"))
 

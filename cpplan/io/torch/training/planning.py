@@ -14,7 +14,7 @@ import numpy as np
 
 from cpplan.io.torch.training.joint_graph import JointGraph
 from cpplan.io.torch.training.plan_cache import find_plan, keep_plan, plan_key
-from cpplan.io.torch.training.settings import Settings, breaks_limit, limit_in
+from cpplan.io.torch.training.settings import OTHER_SIZES, Settings, breaks_limit, limit_in
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError, NotFoundError
 from cpplan.model.remat_problem import RematProblem
@@ -34,8 +34,6 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.user_cache import user_cache
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
-# Name of the search for schedules that were found for other sizes.
-OTHER_SIZES = "planned for other sizes"
 # Most limits tried on the way to the least peak.
 _HALVINGS = 8
 # The next limit is this part of the least peak found.

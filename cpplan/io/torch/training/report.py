@@ -17,8 +17,7 @@ from cpplan.io.torch.training.origins import (
     newest_backend,
     titled,
 )
-from cpplan.io.torch.training.planning import OTHER_SIZES
-from cpplan.io.torch.training.settings import is_missed
+from cpplan.io.torch.training.settings import OTHER_SIZES, is_missed
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.program.anf import Program
 

@@ -21,6 +21,8 @@ _CHOICES = {
     "on_infeasible": ("error", "best"),
     "fallback": ("error", "eager"),
 }
+# Name of the search for schedules that were found for other sizes.
+OTHER_SIZES = "planned for other sizes"
 
 
 @dataclass(frozen=True)
