@@ -63,6 +63,8 @@ class Answer:
         plan = self.plan
         if plan.offset is None:
             return None
+        if goal in ("moved", "time") and not plan.spills:
+            return plan.cost if goal == "time" else 0
         return {
             "time": plan.time, "moved": plan.moved_bytes, "cost": plan.cost, "peak": plan.peak,
             "levels": plan.objective_value,
@@ -83,9 +85,10 @@ class Answer:
     def holds(self, other: Answer) -> bool:
         """True if the other's plan is one of those that this answer is about."""
         cell, plan = other.cell, other.plan
-        if plan.offset is None or any(cell[name] != self.cell[name] for name in _SAME):
+        alike = without_moves(self.cell) if self.cell["spill"] > cell["spill"] else self.cell
+        if plan.offset is None or alike is None or not other.freedoms <= self.freedoms:
             return False
-        if cell["spill"] != self.cell["spill"] or not other.freedoms <= self.freedoms:
+        if any(cell[name] != alike[name] for name in _SAME):
             return False
         if plan.peak is not None and plan.peak > self.limit_of_bytes():
             return False
@@ -95,6 +98,27 @@ class Answer:
         return (most is not None and plan.cost <= most * plan.base_cost) or (
             most is None and self.goal == "cost"
         )
+
+    def may_be_worse_than(self, other: Answer) -> bool:
+        """True if the other's plan may be better than this one, though it is one of its own.
+
+        The limits differ, so that another value was minimised or less was asked for.
+        """
+        cell, less = self.cell, other.cell
+        if cell["capacity"] is not None or cell["piece_bytes"]:
+            return True
+        if cell["memory_limit"] != less["memory_limit"]:
+            return True
+        reruns = other.freedoms & {"remat", "split"}
+        return bool(reruns) and cell["cost_limit"] != less["cost_limit"]
+
+
+def without_moves(cell: Cell) -> Cell | None:
+    """The cell in the fast pool alone, where nothing moves; ``None`` if constants would."""
+    if cell["constants"] == "keep":
+        return None
+    less = {"spill": False, "remat": False, "objective": "preference"}
+    return {**cell, **less, "pools": f"fast of {cell['pools']}"}
 
 
 class Run:
@@ -151,6 +175,8 @@ class Run:
                 less["piece_bytes"] = 0
             made.append(less)
         made.append({**cell, "memory_limit": None, "capacity": None})
+        if cell["spill"] and (alone := without_moves(cell)) is not None:
+            made.append(alone)
         if plan.offset is not None and plan.cost and plan.peak and len(plan.pools) == 1:
             if cell["cost_limit"] is not None:
                 made.append({**cell, "cost_limit": None, "memory_limit": plan.peak})
@@ -175,8 +201,9 @@ def contradictions(answers: list[Answer]) -> Iterator[str]:
             if bound is not None and value is not None and bound > value:
                 yield f"bound of the {claim.goal} {bound} above {value}: {which}"
             own = claim.value(claim.goal)
-            settled = claim.cell["capacity"] is not None or claim.cell["piece_bytes"]
-            if value is not None and not settled and (own is None or own > value):
+            if value is None or claim.may_be_worse_than(point):
+                continue
+            if own is None or own > value:
                 yield f"{claim.goal} {own} worse than {value}: {which}"
 
 

@@ -152,11 +152,16 @@ def drawn(rng: np.random.Generator, shape: list[int], kind: str) -> Any:
 def _tflite(run: Run, answer: Answer, path: Path) -> None:
     from support.tflite_runtimes import draw_inputs, run_litert
 
-    before = Path(run.model.file).read_bytes()
-    runs = draw_inputs(before)
-    one = run_litert(before, runs, delegates=False)
+    data = Path(run.model.file).read_bytes()
+    runs = draw_inputs(data)
+    one = run_litert(data, runs, delegates=False)
     other = run_litert(path.read_bytes(), runs, delegates=False)
-    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
+    for before, after in zip(one, other, strict=True):
+        if before.dtype.kind == "f":
+            # Kernels of floats may add up pieces in another order.
+            np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(after, before)
 
 
 USES: dict[str, Callable[[Run, Answer], None]] = {
