@@ -64,6 +64,27 @@ class Extents:
             for name, within in self.ranges.items()
         }
 
+    @property
+    def fixed(self) -> bool:
+        """True if every variable has one value, or there is none."""
+        return all(low == high for low, high in self.ranges.values())
+
+    def bound(self, value: Any) -> Any:
+        """The value of a node with its sizes at the upper bounds; call it inside the fake mode."""
+        if type(value) in (tuple, list):
+            return type(value)(map(self.bound, value))
+        if isinstance(value, torch.SymInt):
+            return self.at_most(value)
+        if not (isinstance(value, torch.Tensor) and _sizes(value)):
+            return value
+        shape = [self.at_most(extent) for extent in value.shape]
+        stride = [self.at_most(step) for step in value.stride()]
+        offset = self.at_most(value.storage_offset())
+        last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+        elements = offset + last + 1 if all(shape) else offset
+        storage = torch.empty((elements,), dtype=value.dtype, device=value.device)
+        return storage.as_strided(shape, stride, offset)
+
     def inside(self, values: Iterable[Any]) -> Extents:
         """Extents of other values, such as those inside a node, with the ranges known here."""
         found = Extents(values, {}, {})

@@ -116,7 +116,7 @@ class Layouts:
 
     def symbols(self) -> Symbols | None:
         """The variables with their ranges, and the tensors whose sizes are not known."""
-        if not self._extents.ranges:
+        if self._extents.fixed:
             return None
         return Symbols(dims=self._extents.ranges, lost=dict(self._lost))
 

@@ -89,6 +89,9 @@ def open_source(
         )
     values, mode = find_values(module, example_inputs)
     extents = Extents(values.values(), ranges, dims)
+    if extents.ranges and extents.fixed:
+        with mode:
+            values = {node: extents.bound(value) for node, value in values.items()}
     return Traced(name or _class_name(module), module, constants, values, mode, extents)
 
 

@@ -211,3 +211,19 @@ def test_command_executes_ops_with_workspaces(kernels, tmp_path, capsys):
     assert any(name.endswith(".workspace") for name in cpplan.Plan.load(plan).buffers)
     assert main(["verify", str(path), str(plan), "--execute", *kernels]) == 0
     assert "execution  ok: " in capsys.readouterr().out
+
+
+def test_model_of_symbolic_sizes_runs_at_their_values():
+    rows = torch.export.Dim("rows", min=2, max=16)
+    program = export(Loss().eval(), (torch.randn(8, 16),), dynamic_shapes=({0: rows},))
+    graph = cpplan.load(program)
+    [name] = graph.symbols.dims
+    plan = cpplan.solve(graph, in_place=True, time_limit=2)
+    for count in (2, 5, 16):
+        fixed = cpplan.load(program, dims={name: count})
+        assert fixed.symbols is None
+        assert fixed.tensor["x"].shape == (count, 16)
+        for found in (plan, cpplan.solve(fixed, time_limit=2)):
+            cpplan.execute(program, found, dims={name: count})
+    with pytest.raises(InputError, match="give their values as dims"):
+        cpplan.execute(program, cpplan.solve(fixed, time_limit=2))
