@@ -78,6 +78,14 @@ def test_commands_print_what_a_page_shows(page, block, tmp_path, monkeypatch, ca
         assert timeless(capsys.readouterr().out) == timeless(output)
 
 
+def test_limits_alone_say_how_long_compiling_takes() -> None:
+    """There, and in no second place that would have to change with it."""
+    times = re.compile(r"(?:compil|warm-up)[^.|`]*\b(?:\d+ s|seconds?|minutes?)\b", re.I)
+    pages = {**PAGES, **OTHER_PAGES}
+    found = [page for page, text in pages.items() if times.search(text.replace("`", ""))]
+    assert found == ["limits.md"]
+
+
 def test_names_on_the_api_page_import() -> None:
     directives = re.findall(r"^\.\. auto(\w+):: (\S+)$", PAGES["api.md"], re.M)
     assert len(directives) > 50
