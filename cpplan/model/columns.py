@@ -320,7 +320,7 @@ class GraphColumns:
 
         Examples
         --------
-        >>> from cpplan.model.axes import Axis
+        >>> from cpplan.model.axes import Axis, Window
         >>> from cpplan.model.graph import Graph, Op, Tensor
         >>> x, y = (Tensor(k[0], shape=(8,), dtype="int8", kind=k) for k in ("input", "output"))
         >>> rows = Axis("rows", 8, (Window("i", 0, 1, -1, 3), Window("o", 0)))

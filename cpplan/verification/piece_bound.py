@@ -29,7 +29,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     Examples
     --------
     >>> from cpplan.model.axes import Axis, Window
-    >>> from cpplan.model.graph import Tensor
+    >>> from cpplan.model.graph import Op, Tensor
     >>> shape = {"shape": (4, 2), "dtype": "int8"}
     >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
     >>> rows = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
