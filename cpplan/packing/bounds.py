@@ -9,6 +9,8 @@ import numpy as np
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem
 
+LARGEST = "largest buffer"
+
 
 class Bound(NamedTuple):
     """No plan has a peak below ``value`` bytes; ``step`` is where it is attained, if at one."""
@@ -57,7 +59,7 @@ def fixed_offset_bound(problem: Problem) -> Bound:
 
 def largest_buffer_bound(problem: Problem) -> Bound:
     """The size of the largest buffer: it counts in full even where gaps leave only part of it."""
-    return Bound(int(problem.size.max(initial=0)), "largest buffer", None)
+    return Bound(int(problem.size.max(initial=0)), LARGEST, None)
 
 
 def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int | None]:

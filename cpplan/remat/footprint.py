@@ -12,7 +12,7 @@ problems", 1975), backwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds
@@ -51,7 +52,11 @@ class Footprint(NamedTuple):
     unit: int | None
 
 
-def least_footprint(problem: RematProblem) -> Footprint:
+def least_footprint(
+    problem: RematProblem,
+    order: Sequence[int] | None = None,
+    deadline: Deadline | None = None,
+) -> Footprint:
     """The least bytes that some unit, or the end of every schedule, needs.
 
     During the first run of a unit, these bytes are live:
@@ -66,6 +71,16 @@ def least_footprint(problem: RematProblem) -> Footprint:
 
     At the end, all kept storages are live. ``cpplan.verification.footprint`` proves this bound
     again. O((units + storages) × units / 64) words.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    order
+        A valid order of the units: those with few bytes in it are left out, as they cannot raise
+        the bound.
+    deadline
+        Ends the work when it passes; the bound holds nevertheless.
 
     Examples
     --------
@@ -93,7 +108,9 @@ def least_footprint(problem: RematProblem) -> Footprint:
             present=ordering.present[once],
             kept=ordering.kept[once],
             storages=(),
-        )
+        ),
+        order=None if order is None else np.array(order, np.int64),
+        deadline=deadline,
     ).forced
     end = int(ordering.base + ordering.size[ordering.kept].sum())
     if not len(problem):
@@ -102,6 +119,19 @@ def least_footprint(problem: RematProblem) -> Footprint:
     if end > forced[unit]:
         return Footprint(end, None)
     return Footprint(int(forced[unit]), unit)
+
+
+def accessed_footprint(ordering: OrderProblem) -> Footprint:
+    """The most bytes that one op accesses, or that stay at the end; O(accesses).
+
+    Never more than :func:`least_footprint`, of ops instead of units.
+    """
+    sizes, lists = ordering.size.tolist(), ordering.accesses
+    own = ordering.base + ordering.extra
+    own = own + np.array([sum([sizes[m] for m in storages]) for storages in lists], np.int64)
+    end = int(ordering.base + ordering.size[ordering.kept].sum())
+    most = int(own.max(initial=0))
+    return Footprint(end, None) if end >= most else Footprint(most, int(own.argmax()))
 
 
 def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]) -> Footprint:

@@ -12,10 +12,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
-from cpplan.model.certificates import CutDuals
+from cpplan.model.certificates import CutDuals, ForcedAt
 from cpplan.model.remat_problem import RematProblem
+from cpplan.ordering.bounds import MANY_OPS
 from cpplan.remat.cut_bounds import RUNS_ONCE
 from cpplan.remat.footprint import FOOTPRINT, Footprint, least_footprint, shared_footprint
+from cpplan.runtime.deadline import Deadline
 
 GIVEN = "given order"
 
@@ -51,6 +53,8 @@ class KnownSchedules:
         Alias candidates, if storages may share bytes. Bounds on live bytes then do not hold.
     report
         Called with every new schedule.
+    deadline
+        Ends the search for the bytes that every schedule needs, if there are many units.
 
     Attributes
     ----------
@@ -71,15 +75,22 @@ class KnownSchedules:
         *,
         candidates: Sequence[AliasCandidate] = (),
         report: Callable[[RematOutcome], None] = lambda outcome: None,
+        deadline: Deadline | None = None,
     ):
         self.problem, self._report = problem, report
         self.base = problem.total_cost(range(len(problem)))
         self.exact = not candidates
-        self.least = (
-            shared_footprint(problem, candidates) if candidates else least_footprint(problem)
-        )
+        if candidates:
+            self.least = shared_footprint(problem, candidates)
+        elif len(problem) > MANY_OPS:
+            self.least = least_footprint(problem, given, deadline)
+        else:
+            self.least = least_footprint(problem)
         self.least_by = FOOTPRINT
-        self.least_certificate: CutDuals | None = None
+        # With few units the checker finds the unit quickly.
+        self.least_certificate: CutDuals | ForcedAt | None = None
+        if len(problem) > MANY_OPS and self.least.unit is not None:
+            self.least_certificate = ForcedAt(problem.ordering.names[self.least.unit])
         # Limit -> the least cost of a schedule within it.
         self._bounds: dict[int, CostBound] = {}
         self.outcomes = [self.measure(given, GIVEN)]

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.packed import Packed
-from cpplan.model.certificates import CutDuals
+from cpplan.model.certificates import CutDuals, ForcedAt
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
@@ -85,7 +85,8 @@ class Rematerialized:
     joint
         False if first runs keep the given order.
     least_certificate, cost_certificate
-        Duals that prove the bounds on the bytes and on the cost, if linear programs do.
+        Duals that prove the bounds on the bytes and on the cost, if linear programs do; or the op
+        that needs the bytes, if there are many ops.
     """
 
     packed: Packed
@@ -95,7 +96,7 @@ class Rematerialized:
     least_by: str
     least_op: str | None
     joint: bool = True
-    least_certificate: CutDuals | None = None
+    least_certificate: CutDuals | ForcedAt | None = None
     cost_certificate: CutDuals | None = None
 
 
@@ -108,6 +109,8 @@ class RematSearch:
         A program that runs every op once.
     residency
         Inputs, outputs and constants that the arena holds.
+    deadline
+        Ends the search for a bound on the bytes of many ops.
     joint
         True if the order may change; else first runs keep the program's order.
     order
@@ -127,6 +130,7 @@ class RematSearch:
         self,
         program: Program,
         residency: Residency,
+        deadline: Deadline,
         *,
         joint: bool,
         order: OrderSearch | None = None,
@@ -148,6 +152,7 @@ class RematSearch:
             _units(self.problem, program),
             candidates=candidates,
             report=lambda outcome: report(self._line(outcome)),
+            deadline=deadline.share(active().footprint_share),
         )
         self.schedules = ScheduleSearch(self.known, joint=joint)
         self._report, self._stop_early = report, stop_early

@@ -13,6 +13,13 @@ class RematTuning:
 
     Attributes
     ----------
+    seconds_an_op
+        Least seconds for each op to begin the search, to find something, and to check the plan.
+    checked
+        Time for making and checking the plan of many ops, as a multiple of the time to begin the
+        search.
+    footprint_share
+        Share of the time left for the bytes that every schedule of many units needs.
     schedule_share
         Share of the time left for a schedule.
     missing_share
@@ -212,6 +219,9 @@ class RematTuning:
         Runs, as a multiple of the units, above which these heuristics give up a schedule.
     """
 
+    seconds_an_op: float = 100e-6
+    checked: float = 1.2
+    footprint_share: float = 0.2
     schedule_share: float = 0.3
     missing_share: float = 0.7
     missing_near: float = 1.003

@@ -20,7 +20,7 @@ from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.cuts import NAME as MINIMUM_CUT
-from cpplan.packing.bounds import Bound, largest_buffer_bound
+from cpplan.packing.bounds import LARGEST, Bound, largest_buffer_bound
 from cpplan.packing.pools.bounds import objective_bound
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.shortfall import explain_shortfall
@@ -202,7 +202,9 @@ def _remat_shortfall(found: Rematerialized, limit: int | None) -> str:
     """Reason why nothing fits into ``limit`` bytes; with ``None``, into pools without limits."""
     least, op, packed = found.least, found.least_op, found.packed
     by = f"op {printable(op)} alone needs {least} B" if op else f"{least} B stay live to the end"
-    if found.least_by == REACH:
+    if found.least_by == LARGEST:
+        by = f"one buffer alone needs {least} B"
+    elif found.least_by == REACH:
         by = f"op {printable(str(op))} cannot be reached with less than {least} B"
     elif found.least_by in (CHAIN, CUTS):
         by = f"every schedule has at least {least} B live"

@@ -40,17 +40,15 @@ def cited_floors(
         if not plan.sharing:
             return Floors()
         return Floors(shared=least_bytes(plan.sharing, accesses, runs))
+    at = flow.op if isinstance(flow, ForcedAt) else None
+    bound = plan.lower_bound if type(plan.lower_bound) is int else None
+    if bound == 0 and plan.bound_by in (FORCED, FOOTPRINT, LEAST_PIECE):
+        return Floors(forced=0, footprint=0, piece=0)
     if plan.bound_by == FOOTPRINT:
-        return Floors(footprint=least_footprint(*what))
-    if plan.bound_by == LEAST_PIECE and plan.lower_bound == 0:
-        return Floors(piece=0)
+        return Floors(footprint=least_footprint(*what, at=at, enough=bound))
     if plan.bound_by == LEAST_PIECE:
         return Floors(piece=least_piece(unsplit, plan.residency, plan.sharing))
     if plan.bound_by == FORCED:
-        at = flow.op if isinstance(flow, ForcedAt) else None
-        bound = plan.lower_bound if type(plan.lower_bound) is int else None
-        if bound == 0:
-            return Floors(forced=0)
         return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
     if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):
         found = minimum_cut_bytes(

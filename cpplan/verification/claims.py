@@ -72,7 +72,12 @@ class Proofs(NamedTuple):
 
 _NO_FLOORS = Floors()
 # Bound -> type of the certificate that proves it.
-_CARRIED: Mapping[str, type] = {MINIMUM_CUT: CutFlow, FORCED: ForcedAt, LIVE_AT_CUTS: CutDuals}
+_CARRIED: Mapping[str, type] = {
+    MINIMUM_CUT: CutFlow,
+    FORCED: ForcedAt,
+    FOOTPRINT: ForcedAt,
+    LIVE_AT_CUTS: CutDuals,
+}
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:

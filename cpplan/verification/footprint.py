@@ -29,6 +29,9 @@ def least_footprint(
     sharing: Collection[str],
     accesses: Sequence[Access],
     runs: Sequence[Run],
+    *,
+    at: str | None = None,
+    enough: int | None = None,
 ) -> int:
     """Bytes that every program of a graph needs, even if ops run again and tensors share bytes.
 
@@ -49,6 +52,15 @@ def least_footprint(
         The kinds of relations that the plan may choose.
     accesses, runs
         Accesses and runs of any program of the graph.
+    at
+        Name of the op to look at first; of this op alone, if it needs enough.
+    enough
+        Bytes that are enough for the claim: the search stops there.
+
+    Raises
+    ------
+    VerificationError
+        If the graph has no op of that name.
 
     Examples
     --------
@@ -65,9 +77,17 @@ def least_footprint(
     """
     storages = Storages(graph, residency)
     inside = bytes_in_bodies(graph, accesses, runs)
-    if sharing:
-        return inside.constants + _least_shared(storages, sharing, accesses, runs, inside.most)
-    return _most_needed(storages, graph.predecessors, inside)
+    found = 0
+    for op in (at, None) if at is not None else (None,):
+        if sharing:
+            least = None if enough is None else enough - inside.constants
+            most = _least_shared(storages, sharing, accesses, runs, inside.most, op, least)
+            found = inside.constants + most
+        else:
+            found = _most_needed(storages, graph.predecessors, inside, at=op, enough=enough)
+        if enough is not None and found >= enough:
+            break
+    return found
 
 
 def forced_live_bytes(
@@ -189,9 +209,7 @@ def _most_needed(
     own += inside.most - np.array(storages.saved, np.int64)
     ops = np.argsort(-own, kind="stable").tolist()
     if at is not None:
-        ops = [k for k, op in enumerate(graph.ops) if op.name == at]
-        if not ops:
-            raise VerificationError(f"the certificate names unknown op {at!r}")
+        ops = [_number(graph, at)]
     else:
         end = max(end, int(own.max(initial=0)))
     most = inside.constants + end
@@ -209,6 +227,13 @@ def _most_needed(
         needs = own[chosen] + bytes_beside(storages, around, storages.size, chosen)
         most = max(most, inside.constants + int(needs.max()))
     return most
+
+
+def _number(graph: Graph, name: str) -> int:
+    """Number of an op; raise if there is none of this name."""
+    if name not in graph.columns.op_number:
+        raise VerificationError(f"the certificate names unknown op {name!r}")
+    return graph.columns.op_number[name]
 
 
 class InBodies(NamedTuple):
@@ -258,8 +283,10 @@ def _least_shared(
     accesses: Sequence[Access],
     runs: Sequence[Run],
     inside: Ints,
+    at: str | None,
+    enough: int | None,
 ) -> int:
-    """Most bytes that an op of the graph needs if bytes may be shared."""
+    """Most bytes that an op of the graph needs if bytes may be shared; of op ``at`` alone."""
     graph = storages.graph
     throughout = {
         root
@@ -279,11 +306,14 @@ def _least_shared(
     # A storage that no op copies shares no bytes while an op runs that does not access it.
     alone = [root for root in storages.accessors if root not in throughout | copied]
     around, most = Surroundings(graph.predecessors), 0
-    for chosen in around.groups(range(len(graph.ops))):
+    always = sum(storages.size[root] for root in throughout)
+    for chosen in around.groups(range(len(graph.ops)) if at is None else [_number(graph, at)]):
+        if enough is not None and most + always >= enough:
+            break
         beside = bytes_beside(storages, around, alone, chosen)
         for k, more in zip(chosen, (beside + inside[chosen]).tolist(), strict=True):
             own = set(storages.accessed[k]) - throughout
             own -= overwriting(graph, sharing, first[graph.ops[k].name], apart).keys()
             largest = max((storages.size[root] for root in own & copied), default=0)
             most = max(most, largest + sum(storages.size[r] for r in own - copied) + more)
-    return most + sum(storages.size[root] for root in throughout)
+    return most + always

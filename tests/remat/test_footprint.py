@@ -7,14 +7,34 @@ from support.cases import seeds
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.footprint import Footprint, least_footprint
+from cpplan.model.residency import Residency
+from cpplan.ordering.problem import order_problem
+from cpplan.program.anf import to_anf
+from cpplan.remat.footprint import Footprint, accessed_footprint, least_footprint
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.access_trace import replay
+from cpplan.verification.footprint import least_footprint as proved_footprint
 
 
 @pytest.mark.parametrize("seed", seeds(30))
 def test_no_schedule_fits_below_the_footprint(seed):
     problem = random_remat_problem(seed, 5)
     assert least_cost(problem, least_footprint(problem).bytes - 1) is None
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_a_given_order_and_one_op_prove_the_footprint_or_less(seed):
+    problem = random_remat_problem(seed, 7)
+    least = least_footprint(problem).bytes
+    assert least_footprint(problem, range(len(problem))).bytes == least
+    assert least_footprint(problem, range(len(problem)), Deadline(0)).bytes <= least
+    one = accessed_footprint(order_problem(problem.graph))
+    assert one.bytes <= least
+    at = None if one.unit is None else problem.graph.ops[one.unit].name
+    accesses = replay(to_anf(problem.graph), Residency())
+    proof = {"at": at, "enough": one.bytes}
+    assert proved_footprint(problem.graph, Residency(), (), *accesses, **proof) >= one.bytes
 
 
 def test_a_chain_needs_a_unit_with_what_it_reads():

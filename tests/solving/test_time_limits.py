@@ -15,6 +15,7 @@ from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import AliasingTuning
+from cpplan.model.certificates import ForcedAt
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Problem
@@ -32,6 +33,7 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.best_pieces import NO_TIME_TO_SPLIT
+from cpplan.solving.best_schedule import NO_TIME_TO_REPEAT
 from cpplan.solving.order_turns import NO_TIME_TO_ORDER
 from cpplan.solving.run import NO_TIME_TO_SHARE
 from cpplan.splitting import lines
@@ -47,6 +49,13 @@ from cpplan.verification.verifier import verify
 from tests.benchmarks.time_limits import GRAPHS, with_axes
 
 BIG = ("t1000", "t1001")
+
+
+def with_no_repeats(graph: Graph) -> Graph:
+    """The graph with ops that may run again only in its second half."""
+    half = len(graph.ops) // 2
+    ops = [replace(op, recomputable=k >= half) for k, op in enumerate(graph.ops)]
+    return replace(graph, ops=tuple(ops))
 
 
 def random_order_problem(seed: int, ops: int, storages: int) -> OrderProblem:
@@ -422,6 +431,29 @@ def test_without_time_to_search_for_orders_the_given_one_is_packed():
     assert (plan.status, plan.scope) == ("feasible", "every order")
     assert (plan.lower_bound, plan.bound_by) == (max(plan.size), "largest buffer")
     assert plan.message.endswith(NO_TIME_TO_ORDER)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_without_time_to_look_for_repetition_ops_run_once(shared, monkeypatch):
+    graph, tuning = GRAPHS["residual"](2200), {"remat": {"seconds_an_op": 1e9}}
+    monkeypatch.setattr("cpplan.remat.solve.RematSearch", None)
+    options = {"remat": True, "in_place": shared, "time_limit": 60, "workers": 1, "tuning": tuning}
+    plan = solve(graph, cost_limit=1.2, order="given", **options)
+    assert plan.order == tuple(op.name for op in graph.ops)
+    assert plan.bound_by == ("largest buffer" if shared else "least footprint")
+    assert plan.status == "optimal" or plan.message.endswith(NO_TIME_TO_REPEAT)
+    limit = plan.peak - 1
+    unknown = solve(graph, memory_limit=limit, order="given", **options)
+    assert (unknown.status, unknown.offset) == ("unknown" if shared else "infeasible", None)
+
+
+def test_many_units_name_the_op_that_needs_the_most(monkeypatch):
+    graph = with_no_repeats(GRAPHS["training"](5000))
+    plan = solve(graph, remat=True, cost_limit=1.2, order="given", time_limit=5, workers=1)
+    assert plan.bound_by == "least footprint"
+    assert isinstance(plan.certificate, ForcedAt)
+    monkeypatch.setattr("cpplan.verification.footprint.bytes_beside", None)  # of groups of ops
+    verify(graph, plan)
 
 
 def test_without_time_to_look_for_pieces_ops_run_whole(monkeypatch):

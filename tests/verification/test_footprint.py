@@ -22,8 +22,11 @@ from cpplan.model.residency import Residency
 from cpplan.remat.footprint import least_footprint as planners_footprint
 from cpplan.remat.footprint import shared_footprint
 from cpplan.remat.problem import remat_problem
+from cpplan.verification import footprint
 from cpplan.verification.access_trace import replay
+from cpplan.verification.around import bytes_beside
 from cpplan.verification.footprint import least_footprint
+from tests.benchmarks.time_limits import GRAPHS
 
 RESIDENCIES = [
     Residency(),
@@ -44,6 +47,29 @@ def test_no_schedule_fits_below_the_footprint(seed):
     bound = proved(to_anf(problem.graph))
     assert bound == planners_footprint(problem).bytes
     assert least_cost(problem, bound - 1) is None
+
+
+@pytest.mark.parametrize("sharing", [(), *KINDS])
+def test_the_op_that_a_certificate_names_is_looked_at_alone(sharing, monkeypatch):
+    graph = GRAPHS["training"](40)
+    graph = replace(graph, ops=tuple(replace(op, recomputable=False) for op in graph.ops))
+    given = graph, Residency(), sharing, *replay(to_anf(graph), Residency())
+    least = least_footprint(*given)
+    looked_at: list[int] = []
+
+    def beside(storages, around, roots, chosen):
+        looked_at.append(len(chosen))
+        return bytes_beside(storages, around, roots, chosen)
+
+    monkeypatch.setattr(footprint, "bytes_beside", beside)
+    alone = []
+    for op in graph.ops:
+        looked_at.clear()
+        assert least_footprint(*given, at=op.name, enough=least) == least
+        alone.append(max(looked_at, default=1) == 1)
+    assert set(alone) == {False, True}
+    with pytest.raises(VerificationError, match="unknown op 'none'"):
+        least_footprint(*given, at="none", enough=least)
 
 
 def test_a_chain_whatever_runs_again():

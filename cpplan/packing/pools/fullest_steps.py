@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.bounds import Bound
+from cpplan.packing.bounds import LARGEST, Bound
 
 # Subset sums are kept as bits of one integer. All shifts together move at most this many bits,
 # which takes about 0.1 s.
 MOST_BITS = 1 << 32
 
-FIXED, LARGEST = "fixed offset", "largest buffer"
+FIXED = "fixed offset"
 LIVE, BEYOND = "live bytes", "live bytes beyond the other pools"
 
 
