@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from cpplan.cli.options import given_options, parse_limit, request_options, with_options
+from cpplan.cli.options import (
+    check_outputs,
+    given_options,
+    parse_limit,
+    request_options,
+    with_options,
+)
 from cpplan.cli.printing import print_out
 from cpplan.model.errors import InputError
 from cpplan.model.printable import MESSAGE, printable
@@ -70,6 +76,7 @@ def batch(
     task_memory: int | None, **planning: Any,
 ) -> None:  # fmt: skip
     """Plan every model of MANIFEST.toml under every setting, or of a folder under these options."""
+    check_outputs(manifest, None, {"-o": output})
     from cpplan.batches.manifest import read_manifest
     from cpplan.batches.running import batch as run
     from cpplan.report.batch_progress import watching_batch

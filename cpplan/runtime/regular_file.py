@@ -25,7 +25,7 @@ def check_source(path: str | PathLike[str]) -> None:
     >>> check_source(".")
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: .: is not a regular file
+    cpplan.model.errors.InputError: .: is a folder: expected a file
     """
     if not isinstance(path, (str, PathLike)):
         raise InputError(f"expected a path, not {type(path).__name__}")
@@ -35,6 +35,12 @@ def check_source(path: str | PathLike[str]) -> None:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{str(path)!r} cannot be read: {error}") from error
+    _check_regular(path, mode)
+
+
+def _check_regular(path: str | PathLike[str], mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path}: is a folder: expected a file")
     if not stat.S_ISREG(mode):
         raise InputError(f"{path}: is not a regular file")
 
@@ -51,15 +57,14 @@ def resolve_target(path: str | PathLike[str]) -> Path:
         raise InputError(f"expected a path to write to, not {path!r}")
     try:
         target = Path(os.path.realpath(path))
-        regular = stat.S_ISREG(target.stat().st_mode)
+        mode = target.stat().st_mode
     except FileNotFoundError:
-        regular = True
+        mode = stat.S_IFREG  # to be created
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{str(path)!r} cannot be written: {error}") from error
-    if not regular:
-        raise InputError(f"{path}: is not a regular file")
+    _check_regular(path, mode)
     if not target.parent.is_dir():
         raise InputError(f"{path}: cannot be written: there is no folder {str(target.parent)!r}")
     if not os.access(target.parent, os.W_OK | os.X_OK):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 from support.cli_models import SQUEEZENET
 
-from cpplan.cli.main import main
+from cpplan.cli.main import cli, main
 
 GRAPH = {
     "format": "cpplan.graph",
@@ -155,18 +156,45 @@ def test_wrong_options_are_named(options, named, tiny, capsys, tmp_path):
     assert named in _refused(["plan", tiny, *options], capsys, tmp_path)
 
 
-def test_unwritable_target_is_refused_before_planning(tiny, capsys, tmp_path):
-    target = str(tmp_path / "nowhere" / "plan.json")
-    assert main(["plan", tiny, "-o", target]) == 2
-    assert target in capsys.readouterr().err
+# Options with files that are read.
+READ = {"--answers"}
+OUTPUTS = [
+    (name, option.opts[0])
+    for name, command in cli.commands.items()
+    for option in command.params
+    if isinstance(option, click.Option)
+    and (option.metavar or "").startswith("FILE")
+    and option.opts[0] not in READ
+]
+MORE = {"sizes": ["--at", "N=1"]}
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder like /proc")
-def test_a_folder_that_takes_no_file_is_refused_before_planning(tiny, capsys):
-    """Its permissions admit new files, for root at least, but none can be made."""
-    assert main(["plan", tiny, "-o", "/proc/plan.json"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "/proc/plan.json: cannot be written" in line
+@pytest.mark.parametrize(("command", "option"), OUTPUTS)
+def test_files_that_cannot_be_written_are_refused_before_anything_is_read(
+    command, option, capsys, tmp_path
+):
+    """The model is not there, but that is not what the line says."""
+    suffix = ".parquet" if command == "batch" else ".json"
+    folder, nowhere = tmp_path / f"plan{suffix}", tmp_path / "nowhere" / f"plan{suffix}"
+    folder.mkdir()
+    wrong = {folder: "is a folder: expected a file", nowhere: "cannot be written: there is no"}
+    if Path("/proc/self").exists():
+        # Its permissions admit new files, for root at least, but none can be made.
+        wrong[Path(f"/proc/plan{suffix}")] = "cannot be written"
+    for path, message in wrong.items():
+        missing = str(tmp_path / "missing.json")
+        assert main([command, missing, *MORE.get(command, []), option, str(path)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith(f"cpplan: {path}: {message}")
+        assert err.count("\n") == 1
+
+
+def test_every_command_that_writes_has_its_outputs_checked():
+    assert {command for command, _ in OUTPUTS} == {
+        "batch", "compare", "pareto", "plan", "show", "sizes", "storages", "summary",
+    }  # fmt: skip
+    assert len([command for command, _ in OUTPUTS if command == "plan"]) == 9
 
 
 def test_a_plan_is_not_a_model(tiny, capsys, tmp_path):
