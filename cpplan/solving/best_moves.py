@@ -100,7 +100,10 @@ def _move_pieces(
         # The pieces are derived anew for each check of the plan.
         budget.deadline.reserve(tuning.spill_pieces_checked * other.derived)
         share = budget.share(tuning.spill_pieces_share)
-        cut = spill(other.packed.source, residency, pools, share, **options)
+        pieces = other.packed.source
+        # Moves keep what the split, in one pool, may have pieces compute again.
+        once = Program(pieces.graph, tuple(dict.fromkeys(pieces.order)))
+        cut = spill(once, residency, pools, share, **options)
         if _moves_less(cut, found):
             found, split = cut, other
         other = next(splits, None)

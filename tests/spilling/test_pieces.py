@@ -174,3 +174,16 @@ def solved_apart(graph: Graph, capacity: int, **options) -> Plan:
     pools = [Pool("fast", capacity), Pool("slow")]
     common = {"pools": pools, "spill": True, "split": True, "deterministic": True}
     return cpplan.solve(graph, **common, **{"time_limit": 5, **options})
+
+
+def test_pieces_that_would_run_again_in_one_pool_move_instead() -> None:
+    net = Network()
+    x = net.relu(net.image(6, 4, 2))
+    net.conv(net.concat(net.relu(x), x), 2)
+    graph = net.graph()
+    alone = {"inputs": "outside", "outputs": "outside", "cost_limit": 1.5, "split": True}
+    again = cpplan.solve(graph, **alone, time_limit=1, deterministic=True)
+    assert len(again.order) > len(set(again.order))
+    plan = solved(graph, 60, **alone)
+    cpplan.simulate(graph, plan)
+    assert len(plan.order) == len(set(plan.order))
