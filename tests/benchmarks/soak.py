@@ -21,6 +21,9 @@ from support.soak.run import MODES, soak, table  # noqa: E402
 
 IMPORTS = """import pytest
 from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from support.pairs.cells import false_cell
 from cpplan import (
     Gap, Graph, Op, Placement, Plan, Pool, Problem, Program, Tensor, load, plan_sizes,
     share_storages, simulate, solve, verify,

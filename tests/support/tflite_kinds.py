@@ -221,6 +221,27 @@ def ring() -> bytes:
     return model.pack()
 
 
+def suppressed() -> bytes:
+    """Boxes of which at most four are kept, with outputs that nothing reads."""
+    model, net = new_net("suppressed")
+    boxes, scores = (
+        net.relu("boxes", net.input("b", (6, 4))),
+        net.relu("scores", net.input("s", (6,))),
+    )
+    thresholds = [
+        net.subgraph.tensor(name, [], FLOAT32, data=np.array(value, np.float32))
+        for name, value in (("overlap", 0.5), ("least", 0.0), ("sigma", 0.0))
+    ]
+    inputs = [boxes, scores, net.numbers("most", 4), *thresholds]
+    indices, count = (
+        net.subgraph.tensor(n, s, INT32) for n, s in (("indices", [4]), ("count", []))
+    )
+    kept = net.tensor("kept", (4,))
+    net.subgraph.run("NON_MAX_SUPPRESSION_V5", inputs, [indices, kept, count])
+    net.output(indices, net.relu("positive", kept))
+    return model.pack()
+
+
 def random_network(seed: int) -> bytes:
     """A network of eight to sixteen layers that branches, of kinds with scratch memory and without.
 

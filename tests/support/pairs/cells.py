@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.pairs.models import Model
+from support.pairs.models import Model, make_model
 from support.pairs.options import OPTIONS, Cell, exists, fields_of, refused_by
 from support.pairs.uses import USES
 
@@ -102,10 +104,11 @@ class Answer:
     def may_be_worse_than(self, other: Answer) -> bool:
         """True if the other's plan may be better than this one, though it is one of its own.
 
-        The limits differ, so that another value was minimised or less was asked for.
+        The limits differ, so that another value was minimised or less was asked for; or one
+        heuristic alone packs.
         """
         cell, less = self.cell, other.cell
-        if cell["capacity"] is not None or cell["piece_bytes"]:
+        if cell["capacity"] is not None or cell["piece_bytes"] or cell["algorithm"] is not None:
             return True
         if cell["memory_limit"] != less["memory_limit"]:
             return True
@@ -186,6 +189,23 @@ class Run:
         for other in made:
             if other != cell and exists(other) and refused_by(other) is None:
                 yield other
+
+
+def false_cell(cell: Cell, number: int, folder: Path) -> list[str]:
+    """Everything false about a cell on the model with a number; any error at all is a find."""
+    folder = folder / str(number)
+    folder.mkdir()
+    try:
+        if cell["source"] == "executorch":
+            from support.pairs.lowered import false_program
+
+            return false_program(cell, number)
+        model = make_model(cell["source"], cell["sizes"], number, folder)
+        return Run(model, folder).check(cell)
+    except Exception:
+        return [traceback.format_exc()]
+    finally:
+        shutil.rmtree(folder)
 
 
 def contradictions(answers: list[Answer]) -> Iterator[str]:

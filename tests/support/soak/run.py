@@ -14,6 +14,7 @@ from .damaged import damaged
 from .mutated import mutated
 from .orders import order
 from .packing import packing
+from .pairs import pairs
 from .pools import pools
 from .remat import remat
 from .sharing import sharing
@@ -32,6 +33,7 @@ MODES: dict[str, Mode] = {
     "storages": storages,
     "mutated": mutated,
     "damaged": damaged,
+    "pairs": pairs,
 }
 
 
