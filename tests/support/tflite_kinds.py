@@ -222,7 +222,7 @@ def ring() -> bytes:
 
 
 def suppressed() -> bytes:
-    """Boxes of which at most four are kept, with outputs that nothing reads."""
+    """At most four kept boxes, with outputs that nothing reads."""
     model, net = new_net("suppressed")
     boxes, scores = (
         net.relu("boxes", net.input("b", (6, 4))),
