@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,12 @@ from support.tflite_net import FLOAT32, INT8, new_net
 
 import cpplan
 from cpplan.cli.main import main
+from cpplan.io.axes import _REGISTERED
+from cpplan.io.axes.operation import Operation
+from cpplan.io.axes.windows import slide_axes
 from cpplan.io.tflite import read_tflite
+from cpplan.io.tflite.axes import slides_of
+from cpplan.model.axes import Axis
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.pieces import Pieces
 
@@ -89,7 +95,13 @@ def padded_pool(tmp_path: Path) -> tuple[Path, cpplan.Graph]:
     return path, read_tflite(path)
 
 
-def test_a_piece_without_an_operator_runs_on_zeros_around_its_part(tmp_path: Path) -> None:
+def test_a_piece_without_an_operator_runs_on_zeros_around_its_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def windows(operation: Operation) -> Iterator[Axis]:
+        return slide_axes(operation, operation.input(), slides_of(operation), 1)
+
+    monkeypatch.setitem(_REGISTERED["tflite"], "AVERAGE_POOL_2D", windows)
     path, graph = padded_pool(tmp_path)
     plan = plan_in_pieces(graph, [Pieces("pool", ("rows", "columns"), ((4,), (3,)))])
     assert cpplan.execute(path, plan).steps == 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +17,7 @@ from support.tflite_net import FLOAT32, INT8, new_net
 from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
 
 import cpplan
-from cpplan import Graph
+from cpplan.io.axes import _REGISTERED, element_wise
 from cpplan.io.tflite import micro_arena, planned_tflite, read_carried_plan, read_tflite
 from cpplan.model.errors import InputError
 from cpplan.model.pieces import Pieces
@@ -64,14 +63,6 @@ def image_network(seed: int, dtype: int) -> bytes:
     return model.pack()
 
 
-def writable(graph: Graph) -> Graph:
-    """The graph without axes of kinds whose pieces no operator computes."""
-    without = ("RESHAPE", "SPLIT")
-    return replace(
-        graph, ops=tuple(replace(o, axes=()) if o.kind in without else o for o in graph.ops)
-    )
-
-
 def assert_equal_in_both_runtimes(data: bytes, written: bytes) -> None:
     """Bit for bit in reference kernels; LiteRT's other kernels round by shape."""
     runs = draw_inputs(data)
@@ -85,7 +76,7 @@ def assert_equal_in_both_runtimes(data: bytes, written: bytes) -> None:
 @pytest.mark.parametrize("seed", seeds_and_slow(4, 60))
 def test_models_in_pieces_compute_the_same(seed: int, dtype: int) -> None:
     data = image_network(seed, dtype)
-    graph = writable(read_tflite(data))
+    graph = read_tflite(data)
     if not any(op.axes for op in graph.ops):
         return
     plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
@@ -102,7 +93,7 @@ def test_plans_of_every_pair_of_options_compute_the_same(seed: int, dtype: int) 
     options["in_place"] = rng.random() < 0.5
     options |= rng.choice([{}, {"cost_limit": rng.choice([1.1, 1.5])}, {"memory_limit": "80%"}])
     data = image_network(seed, dtype)
-    graph = writable(read_tflite(data))
+    graph = read_tflite(data)
     plan = cpplan.solve(graph, split=True, time_limit=0.5, workers=1, deterministic=True, **options)
     if plan.offset is not None:
         assert_equal_in_both_runtimes(data, planned_tflite(data, plan))
@@ -149,14 +140,26 @@ def test_an_input_that_is_an_output_is_read_whole() -> None:
     assert_equal_in_both_runtimes(data, planned_tflite(data, plan))
 
 
-def test_a_pool_whose_pieces_no_operator_pads_is_refused() -> None:
+def average_pool() -> bytes:
+    """An average pool with padding, whose pieces no operator pads."""
     model, net = new_net("net", INT8)
     x = net.input("x", [1, 8, 8, 2])
     options = schema.Pool2DOptionsT()
     options.padding, options.strideH, options.strideW = 0, 1, 1
     options.filterHeight = options.filterWidth = 3
     net.output(net.run("AVERAGE_POOL_2D", "pool", [x], (1, 8, 8, 2), options))
-    data = model.pack()
+    return model.pack()
+
+
+def test_an_average_over_padded_windows_is_cut_along_channels_alone() -> None:
+    assert [axis.name for axis in read_tflite(average_pool()).op["pool"].axes] == ["channels"]
+
+
+def test_pieces_that_no_operator_computes_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(_REGISTERED["tflite"], "AVERAGE_POOL_2D", element_wise)
+    data = average_pool()
     plan = plan_in_pieces(read_tflite(data), [Pieces("pool", ("rows",), ((4,),))])
     with pytest.raises(InputError, match=r"op 'pool' \(AVERAGE_POOL_2D\): no TFLite operator pads"):
         planned_tflite(data, plan)

@@ -20,7 +20,6 @@ from cpplan.io.axes.moves import (
     pad_axes,
     reshape_axes,
     slice_axes,
-    split_axes,
     stack_axes,
     transpose_axes,
 )
@@ -145,7 +144,7 @@ def constant_value(model: TfliteModel, tensor: FileTensor) -> Array | None:
 
 
 def rules() -> dict[str, Rule]:
-    """Rule of every kind that can run in pieces."""
+    """Rule of every kind that can run in pieces: TFLite has operators that compute them."""
     return {
         **dict.fromkeys(_ELEMENT_WISE, element_wise),
         **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), partial(alike, but=(-1,))),
@@ -170,12 +169,9 @@ def rules() -> dict[str, Rule]:
         "RESIZE_NEAREST_NEIGHBOR": _resize,
         "SLICE": _slice,
         "SPACE_TO_DEPTH": lambda op: block_axes(op, op.attributes["block_size"], deeper=True),
-        "SPLIT": lambda op: _split(op, source=1, axis=0),
-        "SPLIT_V": lambda op: _split(op, source=0, axis=2),
-        "STRIDED_SLICE": _strided_slice,
+        "STRIDED_SLICE": _slice,
         "TRANSPOSE": lambda op: transpose_axes(op, _known(op, 1)),
         "TRANSPOSE_CONV": _transposed,
-        "UNPACK": lambda op: stack_axes(op, _axis(op, len(op.shape()))),
     }
 
 
@@ -226,23 +222,48 @@ def _depthwise(operation: Operation) -> Iterator[Axis]:
         yield from channel_axes(operation, image, (weights, 3), [bias], groups=channels)
 
 
-def _transposed(operation: Operation) -> Iterator[Axis]:
-    weights, image = operation.input(1), operation.input(2)
-    given, shape, extents = operation.attributes, shape_of(weights), shape_of(image)
-    slides = []
+def transposed_slides(operation: Operation) -> list[Slide]:
+    """Windows of a transposed convolution along rows and columns."""
+    given, shape = operation.attributes, shape_of(operation.input(1))
+    extents, slides = shape_of(operation.input(2)), []
     for axis, letter in enumerate("hw", 1):
         stride, taps = given[f"stride_{letter}"], shape[axis]
         total = max(0, (extents[axis] - 1) * stride + taps - shape_of(operation.output)[axis])
         before = total // 2 if given["padding"] == SAME else 0
         slides.append(Slide(taps, stride, 1, before))
-    yield from transposed_axes(operation, image, slides, 1)
+    return slides
+
+
+def _transposed(operation: Operation) -> Iterator[Axis]:
+    weights, image = operation.input(1), operation.input(2)
+    slides, places = transposed_slides(operation), shape_of(operation.output)[1:]
+    reach = (
+        (extent - 1) * slide.stride + slide.taps - slide.before
+        for extent, slide in zip(shape_of(image)[1:], slides, strict=False)
+    )
+    if all(place <= end for place, end in zip(places, reach, strict=False)):
+        yield from transposed_axes(operation, image, slides, 1)
     bias = operation.input(3) if operation.has(3) else None
     yield from channel_axes(operation, image, (weights, 0), [bias], groups=1)
 
 
 def _pool(operation: Operation) -> Iterator[Axis]:
-    image = operation.input()
-    yield from slide_axes(operation, image, slides_of(operation), 1)
+    """Axes of a pool; an average counts no padding, which operators of its pieces cannot say."""
+    image, slides = operation.input(), slides_of(operation)
+    padded = {
+        name
+        for name, slide, places, extent in zip(
+            ("rows", "columns"),
+            slides,
+            shape_of(operation.output)[1:3],
+            operation.shape()[1:3],
+            strict=True,
+        )
+        if slide.before or (places - 1) * slide.stride + slide.reach > extent
+    }
+    for axis in slide_axes(operation, image, slides, 1):
+        if operation.kind == "MAX_POOL_2D" or axis.name not in padded:
+            yield axis
     yield same("channels", operation.shape()[3], [(image, 3), (operation.output, 3)])
 
 
@@ -277,16 +298,20 @@ def _pad(operation: Operation, *, constant: bool = True) -> Iterable[Axis]:
 
 
 def _slice(operation: Operation) -> Iterable[Axis]:
-    starts = _known(operation, 1)
-    return slice_axes(operation, starts, [1] * len(starts))
+    return slice_axes(operation, *slice_steps(operation))
 
 
-def _split(operation: Operation, *, source: int, axis: int) -> Iterable[Axis]:
-    along, tensor = _known(operation, axis), operation.input(source)
-    return split_axes(operation, checked_axis(along[0], len(shape_of(tensor))), tensor)
+def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:
+    """First positions and steps of a slice, along each axis of its input.
 
-
-def _strided_slice(operation: Operation) -> Iterable[Axis]:
+    Raises
+    ------
+    NoAxes
+        If they are not known, or axes come or go.
+    """
+    if operation.kind == "SLICE":
+        starts = _known(operation, 1)
+        return starts, [1] * len(starts)
     given, shape = operation.attributes, operation.shape()
     starts, steps = _known(operation, 1), _known(operation, 3)
     masked = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -296,7 +321,7 @@ def _strided_slice(operation: Operation) -> Iterable[Axis]:
     for axis, (start, step, extent) in enumerate(zip(starts, steps, shape, strict=True)):
         first = 0 if given["begin_mask"] >> axis & 1 and step > 0 else start
         firsts.append(min(max(first + extent if first < 0 else first, 0), extent))
-    return slice_axes(operation, firsts, steps)
+    return firsts, steps
 
 
 def _gather(operation: Operation) -> list[Axis]:
@@ -307,9 +332,25 @@ def _gather(operation: Operation) -> list[Axis]:
 
 def _resize(operation: Operation) -> Iterable[Axis]:
     shape, extents = shape_of(operation.output), operation.shape()
+    tables = {axis: _resized(operation, extents[axis], shape[axis]) for axis in (1, 2)}
     return resize_axes(
-        operation, {axis: _resized(operation, extents[axis], shape[axis]) for axis in (1, 2)}
+        operation,
+        {
+            axis: table if _repeats(operation, extents[axis], shape[axis]) else None
+            for axis, table in tables.items()
+        },
     )
+
+
+def _repeats(operation: Operation, extent: int, places: int) -> bool:
+    """True if every position of the image is resized alike: its part is, as an image of its own.
+
+    Between positions, kernels compute with fractions that are exact for powers of two only.
+    """
+    times, rest = divmod(places, extent)
+    if rest or (operation.attributes["align_corners"] and times > 1):
+        return False
+    return operation.kind == "RESIZE_NEAREST_NEIGHBOR" or times & (times - 1) == 0
 
 
 def _resized(operation: Operation, extent: int, places: int) -> list[tuple[int, int]]:

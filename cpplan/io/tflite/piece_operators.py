@@ -1,8 +1,8 @@
 """Operators that compute the pieces of a TFLite model's operators, in the making.
 
-A piece is an operator of the same kind as the whole, with the same weights or a part of them. At
-true borders a convolution is padded by its own padding, or else by ``PAD``; pools only by their own
-padding.
+A piece is an operator of the same kind as the whole, with the same weights or a part of them; of
+reshaping operators, a ``RESHAPE``. At true borders a convolution is padded by its own padding, or
+else by ``PAD``, and a pool that takes the greatest by ``PADV2`` with the least number.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from cpplan.io.axes.operation import Operation
 from cpplan.io.pieces import Box, PieceWork
-from cpplan.io.tflite.axes import SAME, constant_value, operation_of, slides_of
+from cpplan.io.tflite.axes import (
+    SAME,
+    constant_value,
+    operation_of,
+    slice_steps,
+    slides_of,
+    transposed_slides,
+)
 from cpplan.io.tflite.graph import Translation
 from cpplan.io.tflite.model import FileOperator, TfliteModel
 from cpplan.model.errors import InputError, MissingExtraError
@@ -24,19 +32,23 @@ from cpplan.model.errors import InputError, MissingExtraError
 _AS_THEY_ARE = frozenset(
     """
     ABS ADD ADD_N AVERAGE_POOL_2D BATCH_MATMUL CAST CEIL CONCATENATION CONV_2D COS DEPTHWISE_CONV_2D
-    DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD FULLY_CONNECTED GATHER GELU GREATER
-    GREATER_EQUAL HARD_SWISH L2_NORMALIZATION L2_POOL_2D LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND
-    LOGICAL_NOT LOGICAL_OR LOGISTIC LOG_SOFTMAX MAXIMUM MAX_POOL_2D MEAN MINIMUM MUL NEG NOT_EQUAL
-    PAD PADV2 POW PRELU QUANTIZE REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD RELU RELU6
-    RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT_V2 SIGN SIN SOFTMAX SQRT SQUARE SQUARED_DIFFERENCE
-    SUB SUM TANH TRANSPOSE
+    DEPTH_TO_SPACE DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD FULLY_CONNECTED GATHER
+    GELU GREATER GREATER_EQUAL HARD_SWISH L2_NORMALIZATION L2_POOL_2D LEAKY_RELU LESS LESS_EQUAL LOG
+    LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC LOG_SOFTMAX MAXIMUM MAX_POOL_2D MEAN MINIMUM
+    MIRROR_PAD MUL NEG NOT_EQUAL PACK PAD PADV2 POW PRELU QUANTIZE REDUCE_ALL REDUCE_ANY REDUCE_MAX
+    REDUCE_MIN REDUCE_PROD RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT_V2 SIGN SIN
+    SOFTMAX SPACE_TO_DEPTH SQRT SQUARE SQUARED_DIFFERENCE SUB SUM TANH TRANSPOSE ZEROS_LIKE
     """.split()  # noqa: SIM905
 )
+_ENLARGING = frozenset({"RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV"})
+# Kinds whose operators take the shape of their result, or the part that they take.
+_WITH_SHAPES = frozenset({"EXPAND_DIMS", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE"})
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 _POOLS = ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
 _VALID = 1
-# Version of operators that take elements of eight bits.
+# Version of operators that take elements of eight bits; of some kinds there is one version.
 _VERSION = 2
+_VERSIONS = {"RESHAPE": 1}
 
 
 def check_litert(use: str) -> None:
@@ -176,14 +188,11 @@ class PieceOperators:
         codes = self.made.operatorCodes
         for k, code in enumerate(codes):
             if max(code.builtinCode, code.deprecatedBuiltinCode) == number:
-                code.version = max(code.version, _VERSION)
+                code.version = max(code.version, _VERSIONS.get(kind, _VERSION))
                 return k
         code = self.schema.OperatorCodeT()
-        code.builtinCode, code.deprecatedBuiltinCode, code.version = (
-            number,
-            min(number, 127),
-            _VERSION,
-        )
+        code.builtinCode, code.deprecatedBuiltinCode = number, min(number, 127)
+        code.version = _VERSIONS.get(kind, _VERSION)
         codes.append(code)
         return len(codes) - 1
 
@@ -230,12 +239,19 @@ class PieceOperators:
         """
         position = self._positions[work.op.name]
         old, source = self.old[position], self._file.subgraphs[0].operators[position]
-        if source.custom or source.kind not in _AS_THEY_ARE:
+        if source.custom or source.kind not in _AS_THEY_ARE | _WITH_SHAPES | _ENLARGING:
             axes = ", ".join(axis.name for axis, _ in work.cut)
             raise NoOperatorError(
                 f"op {work.op.name!r} ({source.kind}): no TFLite operator computes its pieces "
                 f"along {axes}"
             )
+        (output,) = source.outputs
+        box = work.boxes[self.name[output]]
+        shape = [high - low for low, high in box]
+        image = self.name.get(source.inputs[0])
+        if source.kind in ("PAD", "PADV2") and image not in work.boxes:
+            self._fill(source, shape, result(output, shape))
+            return
         made = copy.copy(old)
         inputs = []
         for k in old.inputs:
@@ -247,14 +263,110 @@ class PieceOperators:
             elif source.kind != "CONCATENATION":
                 raise NoOperatorError(f"op {work.op.name!r}: a piece of it is padding alone")
         made.inputs = np.array(inputs, np.int32)
+        if source.kind in _ENLARGING:
+            self._enlarge(made, source, work, result)
+            return
         if source.kind in _CONVOLUTIONS or source.kind in _POOLS:
             self._pad_window(made, source, work)
         elif source.kind in ("PAD", "PADV2"):
             made.inputs[1] = self.integers(self._paddings(source, work))
-        (k,) = old.outputs
-        box = work.boxes[self.name[k]]
-        made.outputs = np.array([result(k, [high - low for low, high in box])], np.int32)
+        elif source.kind in _WITH_SHAPES:
+            self._with_shape(made, source, work, shape)
+        made.outputs = np.array([result(output, shape)], np.int32)
         self.new.append(made)
+
+    def _enlarge(
+        self,
+        made: Any,
+        source: FileOperator,
+        work: PieceWork,
+        result: Callable[[int, Sequence[int]], int],
+    ) -> None:
+        """Add an operator of the part that is read, and one that takes the piece out of its result.
+
+        The result of the part alone has more rows than the piece if neighbours read the same rows.
+        """
+        (k,) = source.outputs
+        output = self.name[k]
+        box, shape = work.boxes[output], self.shape(output)
+        image = self.name[source.inputs[2 if source.kind == "TRANSPOSE_CONV" else 0]]
+        read, extents = work.boxes[image], self.shape(image)
+        whole, part = [high - low for low, high in box], list(box)
+        if source.kind == "TRANSPOSE_CONV":
+            if any(box[axis] != (0, shape[axis]) for axis in (1, 2)):
+                slides = transposed_slides(self._operation(source))
+                for axis, slide in enumerate(slides, 1):
+                    low, high = read[axis]
+                    whole[axis] = (high - low - 1) * slide.stride + slide.taps
+                    start = low * slide.stride - slide.before
+                    part[axis] = (box[axis][0] - start, box[axis][1] - start)
+                made.builtinOptions = copy.copy(made.builtinOptions)
+                made.builtinOptions.padding = _VALID
+            made.inputs[0] = self.integers(whole)
+        else:
+            for axis in (1, 2):
+                low, high = read[axis]
+                times = shape[axis] // extents[axis]
+                if (low, high) == (0, extents[axis]):
+                    whole[axis] = shape[axis]
+                else:
+                    whole[axis] = (high - low) * times
+                    part[axis] = (box[axis][0] - low * times, box[axis][1] - low * times)
+            made.inputs[1] = self.integers(whole[1:3])
+        self.new.append(made)
+        part = [
+            (low, high) if axis in (1, 2) else (0, high - low)
+            for axis, (low, high) in enumerate(part)
+        ]
+        size = [high - low for low, high in part]
+        if size == whole:
+            made.outputs = np.array([result(k, size)], np.int32)
+            return
+        made.outputs = np.array([self.tensor(k, f"{output} part {len(self.new)}", whole)], np.int32)
+        self.slice(int(made.outputs[0]), tuple(part), result(k, size))
+
+    def _with_shape(
+        self, made: Any, source: FileOperator, work: PieceWork, shape: Sequence[int]
+    ) -> None:
+        """Set the constants of an operator that takes the shape of its result, or a part."""
+        if source.kind in ("SLICE", "STRIDED_SLICE"):
+            firsts, steps = slice_steps(self._operation(source))
+            image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))
+            begin, end = [], []
+            for first, step, (low, _), (start, stop) in zip(
+                firsts, steps, work.boxes[image], work.boxes[output], strict=True
+            ):
+                begin.append(first + start * step - low)
+                end.append(begin[-1] + (stop - start - 1) * step + 1)
+            made.inputs[1] = self.integers(begin)
+            made.inputs[2] = self.integers(end if source.kind == "STRIDED_SLICE" else shape)
+            if source.kind == "STRIDED_SLICE":
+                made.builtinOptions = self.schema.StridedSliceOptionsT()
+            return
+        made.opcodeIndex = self._code("RESHAPE")
+        made.inputs = np.array([made.inputs[0], self.integers(shape)], np.int32)
+        made.builtinOptionsType = self.schema.BuiltinOptions.ReshapeOptions
+        made.builtinOptions = self.schema.ReshapeOptionsT()
+        made.builtinOptions.newShape = list(shape)
+
+    def _fill(self, source: FileOperator, shape: Sequence[int], output: int) -> None:
+        """Add the operator of a piece of a padding that is padding alone."""
+        if source.kind == "PADV2":
+            value = source.inputs[2]
+        else:
+            zeros = self._file.subgraphs[0].tensors[source.inputs[0]].zero_points
+            value = self._number(source.inputs[0], zeros[0] if zeros else 0)
+        self.run("FILL", [self.integers(shape), value], output, self.schema.FillOptionsT())
+
+    def _number(self, like: int, value: Any) -> int:
+        """Number of a constant of one element, of the type and quantization of tensor ``like``."""
+        held, dtype = self.main.tensors[like], self._file.subgraphs[0].tensors[like].dtype
+        key = ("number", like, value)
+        if key not in self._constants:
+            made = self._stored(np.array(value, dtype), f"{value} {like}", held.type)
+            self.main.tensors[made].quantization = held.quantization
+            self._constants[key] = made
+        return self._constants[key]
 
     def _operand(self, tensor: str, box: Box, read: Callable[[str, Box], int]) -> int:
         constant = self._whole.tensor[tensor].kind == "constant"
@@ -262,8 +374,7 @@ class PieceOperators:
 
     def _pad_window(self, made: Any, source: FileOperator, work: PieceWork) -> None:
         """Pad a piece at the borders at which the whole operator is padded, and not elsewhere."""
-        tensors = self._tensors_of(source)
-        operation = operation_of(source, *tensors, lambda _: None)
+        operation = self._operation(source)
         image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))
         before, after, same = [], [], True
         for slide, axis in zip(slides_of(operation), (1, 2), strict=True):
@@ -280,7 +391,7 @@ class PieceOperators:
         made.builtinOptions.padding = SAME if same else _VALID
         if same or not any(before + after):
             return
-        if source.kind in _POOLS:
+        if source.kind in _POOLS and source.kind != "MAX_POOL_2D":
             raise NoOperatorError(
                 f"op {work.op.name!r} ({source.kind}): no TFLite operator pads its pieces so"
             )
@@ -289,8 +400,14 @@ class PieceOperators:
         shape = [high - low + sum(pad) for (low, high), pad in zip(box, paddings, strict=True)]
         padded = self.tensor(self.number[image], f"{image} padded {len(self.new)}", shape)
         read = int(made.inputs[0])
-        options = self.schema.PadOptionsT()
-        made.inputs[0] = self.run("PAD", [read, self.integers(paddings)], padded, options)
+        operands = [read, self.integers(paddings)]
+        if source.kind in _POOLS:
+            dtype = np.dtype(self._file.subgraphs[0].tensors[source.inputs[0]].dtype)
+            info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+            operands.append(self._number(source.inputs[0], info.min))
+            made.inputs[0] = self.run("PADV2", operands, padded, self.schema.PadV2OptionsT())
+        else:
+            made.inputs[0] = self.run("PAD", operands, padded, self.schema.PadOptionsT())
 
     def _paddings(self, source: FileOperator, work: PieceWork) -> list[list[int]]:
         """Paddings of a piece of a ``PAD``: the part of the whole padding that the piece covers."""
@@ -306,8 +423,14 @@ class PieceOperators:
             paddings.append([low + first - start, stop - (high + first)])
         return paddings
 
-    def _tensors_of(self, source: FileOperator) -> tuple[list[Any], list[Any]]:
+    def _operation(self, source: FileOperator) -> Operation:
+        """An operator of the whole model as the rules of axes see it."""
+
         def tensors(numbers: Iterable[int]) -> list[Any]:
             return [self._whole.tensor[self.name[k]] if k in self.name else None for k in numbers]
 
-        return tensors(source.inputs), tensors(source.outputs)
+        def value(position: int) -> Any:
+            held = self._file.subgraphs[0].tensors[source.inputs[position]]
+            return constant_value(self._file, held)
+
+        return operation_of(source, tensors(source.inputs), tensors(source.outputs), value)

@@ -26,7 +26,7 @@ from cpplan.solving.pipeline import solve
 
 _OPERATORS = 3
 # Seconds to place the tensors of a model in pieces.
-_SECONDS = 10
+_SECONDS = 2
 _SHAPE, _SIGNATURE = 0, 7
 
 

@@ -1,0 +1,145 @@
+"""Pieces of every kind of operator that can be cut are written as operators of equal bytes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tflite")
+pytest.importorskip("ai_edge_litert")
+from ai_edge_litert import schema_py_generated as schema
+from support.cases import seeds
+from support.split_plans import plan_in_pieces, random_pieces
+from support.tflite_net import FLOAT32, INT8, Net, new_net
+from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
+
+from cpplan.io.tflite import read_tflite
+from cpplan.io.tflite.graph import translate
+from cpplan.io.tflite.model import parse_model
+from cpplan.io.tflite.split_model import split_tflite
+
+
+def options(kind: str, **values: Any) -> Any:
+    """Options of a kind of operator."""
+    made = getattr(schema, f"{kind}OptionsT")()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def pool(net: Net, kind: str, x: int, name: str, same: bool) -> int:
+    """A pool of windows of 3 by 2 with a stride of 2 along the rows."""
+    n, rows, columns, channels = net.shape(x)
+    made = options("Pool2D", padding=0 if same else 1, strideH=2, strideW=1, filterHeight=3,
+                   filterWidth=2)  # fmt: skip
+    shape = (n, (rows + 1) // 2 if same else (rows - 1) // 2, columns if same else columns - 1)
+    return net.run(kind, name, [x], (*shape, channels), made)
+
+
+def resize(net: Net, kind: str, x: int, name: str, times: tuple[int, int], half: bool) -> int:
+    n, rows, columns, channels = net.shape(x)
+    size = (rows * times[0], columns * times[1])
+    label = "ResizeBilinear" if kind == "RESIZE_BILINEAR" else "ResizeNearestNeighbor"
+    made = options(label, halfPixelCenters=half)
+    sizes = net.numbers(f"{name} size", size)
+    return net.run(kind, name, [x, sizes], (n, *size, channels), made)
+
+
+def blocks(net: Net, x: int, name: str) -> int:
+    n, rows, columns, channels = net.shape(x)
+    deep = (n, rows // 2, columns // 2, channels * 4)
+    y = net.run("SPACE_TO_DEPTH", f"{name} deep", [x], deep, options("SpaceToDepth", blockSize=2))
+    return net.run("DEPTH_TO_SPACE", name, [y], (n, rows, columns, channels),
+                   options("DepthToSpace", blockSize=2))  # fmt: skip
+
+
+def padded(net: Net, x: int, name: str, kind: str) -> int:
+    n, rows, columns, channels = net.shape(x)
+    pads = net.numbers(f"{name} pads", [[0, 0], [3, 2], [0, 1], [0, 0]])
+    inputs = [x, pads]
+    if kind == "PADV2":
+        data = np.array(3, np.int8 if net.dtype == INT8 else np.float32)
+        inputs.append(net.tensor(f"{name} value", [], data=data))
+    made = options("MirrorPad") if kind == "MIRROR_PAD" else None
+    if kind == "MIRROR_PAD":
+        pads = net.numbers(f"{name} pads too", [[0, 0], [2, 2], [0, 0], [0, 0]])
+        return net.run(kind, name, [x, pads], (n, rows + 4, columns, channels), made)
+    return net.run(kind, name, inputs, (n, rows + 5, columns + 1, channels), made)
+
+
+def taken(net: Net, x: int, name: str) -> int:
+    n, rows, columns, channels = net.shape(x)
+    begin, size = (0, 1, 2, 0), (n, rows - 1, columns - 2, channels)
+    y = net.run(
+        "SLICE", f"{name} slice", [x, *(net.numbers(f"{name} {v}", v) for v in (begin, size))],
+        size, options("Slice"),
+    )  # fmt: skip
+    ends = ((0, 1, 0, 0), size, (1, 2, 1, 1))
+    shape = (n, (rows - 1) // 2, columns - 2, channels)
+    return net.run(
+        "STRIDED_SLICE", name, [y, *(net.numbers(f"{name} to {v}", v) for v in ends)], shape,
+        options("StridedSlice"),
+    )  # fmt: skip
+
+
+def reshaped(net: Net, x: int, name: str) -> int:
+    n, rows, columns, channels = net.shape(x)
+    flat = net.reshape(f"{name} flat", net.relu(f"{name} relu", x), (n, rows, columns * channels))
+    return net.reshape(name, net.relu(f"{name} again", flat), (n, rows, columns, channels))
+
+
+def stacked(net: Net, x: int, name: str) -> int:
+    n, rows, columns, channels = net.shape(x)
+    y = net.run("PACK", f"{name} packed", [x, x], (n, rows, 2, columns, channels),
+                options("Pack", valuesCount=2, axis=2))  # fmt: skip
+    if net.dtype == FLOAT32:
+        zeros = net.run("ZEROS_LIKE", f"{name} 0", [y], net.shape(y), options("ZerosLike"))
+        y = net.add(f"{name} sum", y, zeros)
+    return net.reshape(name, y, (n, rows, 2 * columns, channels))
+
+
+LAYERS: dict[str, Callable[[Net, int, str], int]] = {
+    "max pool": lambda net, x, name: pool(net, "MAX_POOL_2D", x, name, True),
+    "average pool": lambda net, x, name: pool(net, "AVERAGE_POOL_2D", x, name, True),
+    "plain pool": lambda net, x, name: pool(net, "AVERAGE_POOL_2D", x, name, False),
+    "nearest": lambda net, x, name: resize(net, "RESIZE_NEAREST_NEIGHBOR", x, name, (3, 2), False),
+    "nearest half": lambda net, x, name: resize(
+        net, "RESIZE_NEAREST_NEIGHBOR", x, name, (2, 1), True
+    ),
+    "bilinear": lambda net, x, name: resize(net, "RESIZE_BILINEAR", x, name, (2, 3), False),
+    "bilinear half": lambda net, x, name: resize(net, "RESIZE_BILINEAR", x, name, (4, 2), True),
+    "up": lambda net, x, name: net.upconv(name, x, 3),
+    "blocks": blocks,
+    "pad": lambda net, x, name: padded(net, x, name, "PAD"),
+    "padv2": lambda net, x, name: padded(net, x, name, "PADV2"),
+    "mirror": lambda net, x, name: padded(net, x, name, "MIRROR_PAD"),
+    "taken": taken,
+    "reshaped": reshaped,
+    "stacked": stacked,
+}
+
+
+@pytest.mark.parametrize("dtype", [INT8, FLOAT32], ids=["int8", "float32"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_can_be_cut_can_be_written(layer: str, dtype: int) -> None:
+    model, net = new_net("net", dtype)
+    x = net.conv("conv", net.input("x", [1, 8, 6, 2]), 4)
+    net.output(net.conv("last", LAYERS[layer](net, x, "y"), 2))
+    data = model.pack()
+    graph, file = read_tflite(data), parse_model(data)
+    runs = draw_inputs(data)
+    # LiteRT has no reference kernel of blocks of integers; other kernels of floats round by shape.
+    blocks_of_integers = layer == "blocks" and dtype == INT8
+    kernels = {"delegates": False} if blocks_of_integers else {"reference": True}
+    whole = run_litert(data, runs, **kernels)
+    for seed in seeds(4):
+        plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+        written = split_tflite(file, translate(file, "net"), plan)
+        assert equal(whole, run_litert(written, runs, **kernels))
+        if find_spec("tflite_micro") is not None:
+            assert equal(run_micro(data, runs, 1 << 18), run_micro(written, runs, 1 << 18))
