@@ -163,3 +163,16 @@ def test_pieces_that_no_operator_computes_are_refused_by_name(
     plan = plan_in_pieces(read_tflite(data), [Pieces("pool", ("rows",), ((4,),))])
     with pytest.raises(InputError, match=r"op 'pool' \(AVERAGE_POOL_2D\): no TFLite operator pads"):
         planned_tflite(data, plan)
+
+
+def test_tensors_that_are_there_in_bands_take_no_memory() -> None:
+    """TFLite Micro reserves memory for tensors that no operator accesses."""
+    model, net = new_net("net", INT8)
+    wide = net.conv("wide", net.input("x", [1, 32, 8, 2]), 32, 1)
+    net.output(net.conv("narrow", wide, 2, 1))
+    data = model.pack()
+    cuts = [Pieces(op, ("rows",), ((8, 16, 24),)) for op in ("wide", "narrow")]
+    written = planned_tflite(data, plan_in_pieces(read_tflite(data), cuts))
+    main = schema.ModelT.InitFromPackedBuf(written, 0).subgraphs[0]
+    assert {tensor.name for tensor in main.tensors}.isdisjoint({b"wide"})
+    assert micro_arena(written, read_carried_plan(written).plan).head < 32 * 8 * 32

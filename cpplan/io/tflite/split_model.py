@@ -17,7 +17,9 @@ import numpy as np
 from cpplan.io.pieces import Box, PieceWork, outer_box, piece_work, within
 from cpplan.io.tflite.graph import Translation
 from cpplan.io.tflite.model import TfliteModel
-from cpplan.io.tflite.piece_operators import PieceOperators, check_litert, pack_model
+from cpplan.io.tflite.offsets import METADATA
+from cpplan.io.tflite.piece_operators import PieceOperators, check_litert
+from cpplan.io.tflite.single import single_model
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Op
 from cpplan.model.plan import Plan
@@ -95,12 +97,9 @@ class _Writer:
                 outputs.append(number)
             else:
                 outputs.append(self._at[tensor])
-        main.outputs = np.array(outputs, np.int32)
-        made.signatureDefs = None
-        made.metadata = [
-            entry for entry in made.metadata or [] if entry.name != b"OfflineMemoryAllocation"
-        ]
-        return pack_model(made)
+        # TFLite Micro reserves memory for tensors that no operator accesses: leave them out.
+        plain = [e for e in made.metadata or [] if e.name != METADATA.encode()]
+        return single_model(made, self._ops.new, main.inputs, outputs, plain)
 
     def _join(self, tensor: str, box: Box, output: int | None = None) -> int:
         """The part of a tensor that bands make up, joined axis by axis."""

@@ -25,8 +25,8 @@ from cpplan.runtime.atomic import write_bytes
 from cpplan.solving.pipeline import solve
 
 _OPERATORS = 3
-# Seconds to place the tensors of a model in pieces.
-_SECONDS = 2
+# Units of work, each about a second, to place the tensors of a model in pieces.
+_SECONDS = 0.2
 _SHAPE, _SIGNATURE = 0, 7
 
 
@@ -99,7 +99,7 @@ def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> byte
 
     The operators that gather, pad and cut need memory that the plan of the pieces does not include.
     So the written model is planned again: in its order, with bands within the tensors that they are
-    joined to.
+    joined to, and the same each time, so that what is said of its arena holds.
     """
     data = split_tflite(model, translation, plan)
     whole = translate(bind_extents(parse_model(data), None), plan.name).graph
@@ -111,6 +111,7 @@ def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> byte
         inputs=held.inputs,
         outputs=held.outputs,
         time_limit=_SECONDS,
+        deterministic=True,
     )
     return planned_tflite(data, placed)
 
