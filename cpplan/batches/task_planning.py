@@ -11,7 +11,7 @@ from cpplan.model.errors import CpplanError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.version import __version__
 from cpplan.packing.problem import as_problem, as_program
-from cpplan.solving.pipeline import solve_request
+from cpplan.solving.pipeline import solve_arena
 
 if TYPE_CHECKING:
     from cpplan.batches.task import Task
@@ -69,7 +69,7 @@ def failed(task: Task, status: str, error: str | None) -> Row:
 def _planned(task: Task) -> Row:
     source = as_program(task.model.load())
     request = task.setting.request
-    plan = solve_request(source, request)
+    plan = solve_arena(source, request)
     found = plan.offset is not None
     row = failed(task, plan.status, None if found else plan.message)
     row |= {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from cpplan.cli.printing import arena_notes, describe, naming, print_out
 from cpplan.io.formats import read_suffixes
 from cpplan.model.errors import InfeasibleError, InputError
 from cpplan.solving.request import OPTIONS, Request
+
+if TYPE_CHECKING:
+    from cpplan.model.plan import Plan
 
 
 @click.command(
@@ -72,7 +75,6 @@ def plan(
     from cpplan.report.progress import watching
     from cpplan.runtime.collection import keeping_objects
     from cpplan.runtime.interrupts import holding_interrupts
-    from cpplan.solving.pipeline import solve_request
 
     bound = parse_dims(dims)
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
@@ -87,9 +89,11 @@ def plan(
         request = request.within(request.time_limit - (time.monotonic() - started))
     with holding_interrupts() as hold:
         with naming(model), watching(enabled=not quiet) as progress:
-            result = solve_request(source, replace(request, progress=progress))
+            watched = replace(request, progress=progress)
+            result = _plan(model, source, watched, extents, stated or {}, kernels)
             hold()
-        notes = arena_notes(model, result, extents, stated or {}, kernels)
+        limit = request.memory_limit
+        notes = arena_notes(model, result, extents, stated or {}, kernels, limit=limit)
         if kept:
             notes["piece bytes"] = (
                 f"{kept} B weighed for each run beyond one per op, as TFLite Micro keeps "
@@ -107,9 +111,31 @@ def plan(
             raise InfeasibleError(f"{model}: {result.message}")
 
 
+def _plan(
+    model: str,
+    source: Any,
+    request: Request,
+    dims: Mapping[str, int],
+    stated: Mapping[str, int | str],
+    kernels: str | None,
+) -> Plan:
+    """The plan of a request; of a TFLite model, within limits on TFLite Micro's arena."""
+    if _is_tflite(model):
+        from cpplan.io.tflite import plan_micro
+
+        return plan_micro(model, source, request, dims, stated=stated, kernels=kernels)
+    from cpplan.solving.pipeline import solve_arena
+
+    return solve_arena(source, request)
+
+
+def _is_tflite(model: str) -> bool:
+    return model.lower().endswith(".tflite")
+
+
 def _kept_by_runtime(model: str, request: Request, dims: Mapping[str, int]) -> int:
     """Bytes that TFLite Micro keeps for a piece of a TFLite model; 0 for other models or moves."""
-    if not (request.split and not request.spill and model.lower().endswith(".tflite")):
+    if not (request.split and not request.spill and _is_tflite(model)):
         return 0
     from cpplan.io.tflite import piece_bytes
 

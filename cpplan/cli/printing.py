@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import CpplanError, InputError, MissingExtraError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.runtime.streams import write_to
@@ -21,10 +22,12 @@ def arena_notes(
     dims: Mapping[str, int],
     stated: Container[str],
     kernels: str | None = None,
+    *,
+    limit: int | str | None = None,
 ) -> dict[str, str]:
     """Note on TFLite Micro's arena for a plan of a TFLite model, or on why it cannot follow it.
 
-    Other models, and plans without offsets, get no note.
+    Other models, and plans without offsets, get no note. ``limit`` is that on the arena, if any.
     """
     if not model.lower().endswith(".tflite") or result.offset is None:
         return {}
@@ -32,6 +35,8 @@ def arena_notes(
 
     try:
         arena = str(micro_arena(model, result, dims, stated=stated, kernels=kernels))
+        if isinstance(limit, int):
+            arena += f"; the limit is {format_bytes(limit)}"
     except InputError as error:
         arena = f"none: {str(error).removeprefix(f'{model}: ')}"
     return {"micro arena": arena}

@@ -28,6 +28,7 @@ from cpplan.model.graph_checks import (
 )
 from cpplan.model.methods import method
 from cpplan.model.names import check_name, tuple_of
+from cpplan.model.overhead import Overhead
 from cpplan.model.printable import quote
 from cpplan.model.tensor import LIMIT, Placement, Tensor, read_count
 
@@ -205,7 +206,8 @@ class Graph:
     shape get them when the graph is made (see ``cpplan.model.symbols``). ``answers`` are other
     planners' answers for this graph in its listed order, for ``cpplan.compare``. In a graph made
     from a symbolic one, ``resizable`` names the tensors that may have another size at other values:
-    they are never :attr:`empty`, so that the same storages serve all sizes.
+    they are never :attr:`empty`, so that the same storages serve all sizes. ``overhead`` is what a
+    runtime needs of an arena beside the tensors: limits of ``solve`` include it.
 
     A tensor of zero bytes keeps no storage alive and shares no bytes: a view of zero bytes does not
     lie in its base's storage, but in an empty storage of its own.
@@ -234,6 +236,7 @@ class Graph:
     symbols: Symbols | None = None
     answers: tuple[Answer, ...] = dataclasses.field(default=(), compare=False, repr=False)
     resizable: frozenset[str] = dataclasses.field(default=frozenset(), compare=False, repr=False)
+    overhead: Overhead | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "answers", tuple_of(Answer, "answers", self.answers))

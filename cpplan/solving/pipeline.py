@@ -31,6 +31,7 @@ from cpplan.solving.early_ends import with_reason
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run
+from cpplan.solving.whole_arena import of_arena, on_tensors
 from cpplan.verification.verifier import verify
 
 
@@ -129,7 +130,10 @@ def solve(
         this share of the most bytes that the given order keeps live at one step, without aliases
         (``"60%"``).
     memory_limit
-        A limit like ``capacity``, but search on for the smallest peak.
+        A limit like ``capacity``, but search on for the smallest peak. For a graph that says what
+        its runtime keeps beside the tensors (:attr:`Graph.overhead`, as those of TFLite models do),
+        both are on all of the arena, and the plan's ``capacity`` is what they leave for the peak;
+        shares are of the tensors alone.
     inputs, outputs, constants
         Handling of the model's boundary: see :class:`~cpplan.model.residency.Residency`. Constants
         are kept if there is a pool for them, else they are outside.
@@ -166,7 +170,7 @@ def solve(
     >>> plan.status, plan.peak, plan.offset.tolist()
     ('optimal', 12, [8, 0, 8])
     """
-    return solve_request(
+    return solve_arena(
         source,
         Request(
             time_limit=time_limit,
@@ -197,8 +201,20 @@ def solve(
     )
 
 
+def solve_arena(source: Graph | Program | Problem, request: Request) -> Plan:
+    """Plan the memory of a model; limits include what its runtime keeps (``Graph.overhead``).
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> solve_arena(problem, Request(memory_limit=12)).peak
+    12
+    """
+    return of_arena(solve_request(source, on_tensors(source, request)), source, request)
+
+
 def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
-    """Plan the memory of a model for a request; :func:`solve` makes the request.
+    """Plan the memory of a model for a request, whose limits are on the peak alone.
 
     Examples
     --------

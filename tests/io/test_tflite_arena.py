@@ -8,8 +8,17 @@ import pytest
 
 import cpplan
 from cpplan.cli.main import main
-from cpplan.io.tflite import micro_arena, piece_bytes, planned_tflite, read_tflite
+from cpplan.io.tflite import (
+    micro_arena,
+    piece_bytes,
+    plan_micro,
+    planned_tflite,
+    read_carried_plan,
+    read_tflite,
+)
+from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InputError
+from cpplan.solving.request import Request
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 networks = pytest.importorskip("support.tflite_networks", reason="needs cpplan[tflite]")
@@ -142,3 +151,103 @@ def test_the_command_line_says_what_the_arena_lacks(tmp_path, capsys):
     assert "; without scratch memory of my_kernel\n" in capsys.readouterr().out
     assert main(["plan", str(path), "-q", "--workspace", "my_kernel=0"]) == 0
     assert "without" not in capsys.readouterr().out
+
+
+LIMITED = {
+    "segmentation": lambda: kinds.segmentation(kinds.INT8),
+    "conditional": networks.conditional,  # needs most while the runtime plans
+    "strays": strays,  # needs most for tensors that nobody accesses
+    "ensemble": lambda: kinds.ensemble(kinds.FLOAT32),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize("option", ["--memory-limit", "--capacity"])
+def test_limits_are_on_the_arena_that_the_command_line_states(name, option, tmp_path, capsys):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(LIMITED[name]())
+    total = micro_arena(path, solve(path.read_bytes())).total
+    command = ["plan", str(path), "-q", "--time-limit", "2", option]
+    assert main([*command, str(total)]) == 0
+    text = capsys.readouterr().out
+    assert f"{total} B" in text.replace(",", "")
+    assert ("; the limit is" in text) == (option == "--memory-limit")
+    assert main([*command, str(total - 1)]) == 3
+    assert " lacks 1 B: TFLite Micro keeps up to " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize("outside", [(), ("inputs",), ("inputs", "outputs")], ids=len)
+def test_limits_of_python_are_on_the_same_arena(name, outside):
+    data = LIMITED[name]()
+    options = dict.fromkeys(outside, "outside")
+    total = micro_arena(data, solve(data, **options)).total
+    fits = solve(data, memory_limit=total, **options)
+    assert micro_arena(data, fits).total == total
+    assert fits.peak <= fits.capacity < total
+    less = solve(data, memory_limit=total - 1, **options)
+    assert (less.status, less.offset) == ("infeasible", None)
+    assert " lacks 1 B: " in less.message
+    assert solve(data, memory_limit="100%", **options).status == "optimal"  # of tensors alone
+
+
+@pytest.mark.parametrize("kernels", ["reference", "cmsis-nn"])
+def test_limits_follow_the_kernels(kernels, tmp_path, capsys):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(kinds.segmentation(kinds.INT8))
+    graph = cpplan.load(path, kernels=kernels)
+    total = micro_arena(path, cpplan.solve(graph, workers=1), kernels=kernels).total
+    command = ["plan", str(path), "-q", "--kernels", kernels, "--memory-limit"]
+    assert [main([*command, str(total - less)]) for less in (0, 1)] == [0, 3]
+    capsys.readouterr()
+
+
+def test_a_model_in_pieces_fits_into_the_limit_with_all_that_the_runtime_keeps(tmp_path, capsys):
+    data = widened()
+    path, written = tmp_path / "widened.tflite", tmp_path / "written.tflite"
+    path.write_bytes(data)
+    whole = micro_arena(data, solve(data)).total
+    limit = whole * 2 // 3
+    command = ["plan", str(path), "-q", "--split", "--workers", "1", "--time-limit", "4"]
+    assert main([*command, "--memory-limit", str(limit), "--tflite", str(written)]) == 0
+    assert "; the limit is" in capsys.readouterr().out
+    made = written.read_bytes()
+    assert micro_arena(made, read_carried_plan(made).plan).total <= limit
+    assert main([*command, "--memory-limit", str(limit // 3)]) == 3
+    assert "lacks" in capsys.readouterr().err
+
+
+def test_the_best_model_in_pieces_is_named_if_its_arena_is_too_large():
+    data = widened()
+    graph = read_tflite(data)
+    whole = micro_arena(data, solve(data)).total
+    request = Request(split=True, memory_limit=whole * 2 // 5, workers=1, time_limit=2)
+    plan = plan_micro(data, graph, request)
+    assert (plan.status, plan.offset, plan.pieces) == ("unknown", None, ())
+    assert "in pieces, the best model needs" in plan.message
+    assert f"whole, an arena of {format_bytes(request.memory_limit)} lacks" in plan.message
+
+
+def gathering() -> bytes:
+    """A convolution over all channels of two joined images: pieces gather what they read."""
+    model, net = kinds.new_net("gathering", kinds.INT8)
+    x = net.conv("first", net.input("x", [1, 24, 24, 2]), 8, 5)
+    x = net.conv("second", x, 8, 5)
+    net.output(net.conv("third", x, 2, 5))
+    return model.pack()
+
+
+def test_no_op_runs_in_pieces_if_the_runtime_then_needs_more(tmp_path, capsys):
+    path, plan = tmp_path / "gathering.tflite", tmp_path / "plan.json"
+    path.write_bytes(gathering())
+    whole = micro_arena(path, solve(path.read_bytes())).total
+    # The search weighs less than the runtime keeps, and finds pieces whose arena is larger.
+    command = ["plan", str(path), "-q", "--split", "--workers", "1", "--time-limit", "2"]
+    assert main([*command, "--piece-bytes", "1", "-o", str(plan)]) == 0
+    text = capsys.readouterr().out
+    assert f"micro arena  {format_bytes(whole)}" in text
+    assert "no op runs in pieces: in TFLite Micro, the model in pieces that was found" in text
+    assert main(["verify", str(path), str(plan), "--execute"]) == 0
+    assert cpplan.Plan.load(plan).scope == "every splitting"
+    assert main([*command, "--piece-bytes", "0"]) == 0
+    assert "no op runs in pieces" not in capsys.readouterr().out

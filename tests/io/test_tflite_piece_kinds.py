@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from support.split_plans import plan_in_pieces, random_pieces
 from support.tflite_net import FLOAT32, INT8, Net, new_net
 from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
 
+from cpplan.cli.main import main
 from cpplan.io.tflite import read_tflite
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import parse_model
@@ -143,3 +145,24 @@ def test_what_can_be_cut_can_be_written(layer: str, dtype: int) -> None:
         assert equal(whole, run_litert(written, runs, **kernels))
         if find_spec("tflite_micro") is not None:
             assert equal(run_micro(data, runs, 1 << 18), run_micro(written, runs, 1 << 18))
+
+
+def test_the_command_line_writes_what_it_plans_in_pieces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, net = new_net("net", INT8)
+    x = net.conv("conv", net.input("x", [1, 16, 8, 2]), 4)
+    for layer in ("average pool", "up", "nearest half", "max pool", "reshaped"):
+        x = net.relu(f"{layer} relu", LAYERS[layer](net, x, layer))
+    net.output(net.conv("last", x, 2))
+    path, written = tmp_path / "net.tflite", tmp_path / "written.tflite"
+    path.write_bytes(model.pack())
+    command = ["plan", str(path), "-q", "--split", "--in-place", "--piece-bytes", "0"]
+    assert main([*command, "--time-limit", "1", "--tflite", str(written)]) == 0
+    assert "micro arena  none" not in capsys.readouterr().out
+    runs = draw_inputs(path.read_bytes())
+    whole, pieces = (run_litert(p.read_bytes(), runs, reference=True) for p in (path, written))
+    assert equal(whole, pieces)
+    assert len(parse_model(written.read_bytes()).subgraphs[0].operators) > len(
+        parse_model(path.read_bytes()).subgraphs[0].operators
+    )

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from os import PathLike, fspath
 
-from cpplan.io.tflite.arena import MicroArena, micro_arena, piece_bytes
+from cpplan.io.tflite.arena import MicroArena, micro_arena, micro_overhead, piece_bytes
 from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
 from cpplan.io.tflite.extents import bind_extents, stored_extents
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
+from cpplan.io.tflite.planning import plan_micro
 from cpplan.io.tflite.scratch import REFERENCE, check_kernels, unknown_scratch
 from cpplan.io.tflite.write import planned_tflite, write_tflite
 from cpplan.model.graph import Graph
@@ -29,6 +31,7 @@ __all__ = [
     "MicroArena",
     "micro_arena",
     "piece_bytes",
+    "plan_micro",
     "planned_tflite",
     "read_carried_plan",
     "read_tflite",
@@ -47,7 +50,8 @@ def read_tflite(
     """The graph of a TFLite model; its ops are listed in the order of the file.
 
     Ops have the names of their first outputs. See :mod:`cpplan.io.tflite.graph` and
-    :mod:`cpplan.io.tflite.operators` for views, constants, in-place pairs and placements.
+    :mod:`cpplan.io.tflite.operators` for views, constants, in-place pairs and placements. Limits of
+    plans are on all of TFLite Micro's arena (``Graph.overhead``).
 
     Parameters
     ----------
@@ -88,7 +92,9 @@ def read_tflite(
         model = parse_model(source)
         kernels = kernels or REFERENCE
         check_kernels(kernels)
-        translation = translate(bind_extents(model, dims), name, kernels=kernels)
+        bound = bind_extents(model, dims)
+        translation = translate(bound, name, kernels=kernels)
+        graph = replace(translation.graph, overhead=micro_overhead(bound, translation, kernels))
     where = "TFLite model" if isinstance(source, bytes) else fspath(source)
     stored = stored_extents(model, dims)
     if stored:
@@ -97,4 +103,4 @@ def read_tflite(
     unknown = unknown_scratch(translation.unknown, workspaces)
     if unknown:
         _logger.warning("%s: %s", where, unknown)
-    return translation.graph
+    return graph

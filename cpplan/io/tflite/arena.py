@@ -32,7 +32,10 @@ from cpplan.io.tflite.offsets import AT_RUN_TIME, tensor_keys
 from cpplan.io.tflite.scratch import REFERENCE, check_kernels, rounded, scratch_sizes
 from cpplan.io.tflite.write import plan_offsets, plan_order, planned_tflite
 from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.overhead import Overhead
 from cpplan.model.plan import Plan
+
+RUNTIME = "TFLite Micro"
 
 # Bytes of the runtime's structures on a 64-bit processor.
 _RUNTIME = 512  # allocators, planner, interpreter
@@ -126,7 +129,7 @@ class MicroArena:
     @property
     def total(self) -> int:
         """Bytes to reserve."""
-        return self.tail + max(self.head, self.planning)
+        return Overhead(RUNTIME, self.tail, self.planning).total(self.head)
 
     def __str__(self) -> str:
         exact = f" ({self.total} B)" if self.total >= 10240 else ""
@@ -198,13 +201,25 @@ def micro_arena(
             for name, kind in translation.unknown.items()
             if name not in stated and kind not in stated
         }
-        untouched = [model.subgraphs[s].tensors[k].nbytes for s, k in translation.untouched(model)]
         return MicroArena(
-            head=max(_head(plan, translation, sum(left)), *map(rounded, untouched), 0),
+            head=max(_head(plan, translation, sum(left)), _untouched(model, translation)),
             tail=_tail(model, requests),
             planning=_planning(model, requests),
             unknown=tuple(sorted(unknown)),
         )
+
+
+def micro_overhead(model: TfliteModel, translation: Translation, kernels: str) -> Overhead:
+    """Bytes of TFLite Micro's arena beside the tensors that a plan of a model places."""
+    requests = _requests(model, kernels)
+    before = max(_planning(model, requests), _untouched(model, translation))
+    return Overhead(RUNTIME, _tail(model, requests), before)
+
+
+def _untouched(model: TfliteModel, translation: Translation) -> int:
+    """Bytes of the largest tensor that no operator accesses, which the head holds, too."""
+    sizes = (model.subgraphs[s].tensors[k].nbytes for s, k in translation.untouched(model))
+    return max(map(rounded, sizes), default=0)
 
 
 def piece_bytes(source: str | PathLike[str] | bytes, dims: Mapping[str, int] | None = None) -> int:
