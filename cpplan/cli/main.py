@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
+from typing import Any
 
 import click
 
@@ -23,7 +25,7 @@ from cpplan.cli.storages_command import storages
 from cpplan.cli.summary_command import summary
 from cpplan.cli.verify_command import verify
 from cpplan.cli.warm_up_command import warm_up
-from cpplan.model.errors import CpplanError
+from cpplan.model.errors import CpplanError, DefectWarning
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.version import __version__
 from cpplan.runtime.collection import collect_rarely
@@ -44,8 +46,26 @@ def _complain(text: str) -> None:
     write_to(sys.stderr, f"cpplan: {printable(text, MESSAGE)}\n")
 
 
+def _tell_defects(show: Any) -> Any:
+    """Function that shows warnings, those of a defect as one line on stderr."""
+
+    def tell(message: Warning | str, category: type[Warning], *place: Any, **named: Any) -> None:
+        if issubclass(category, DefectWarning):
+            _complain(f"warning: {message}")
+        else:
+            show(message, category, *place, **named)
+
+    return tell
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return the exit code. Errors are one line on stderr."""
+    """Run the command line and return the exit code. Errors and warnings are a line on stderr."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _tell_defects(warnings.showwarning)
+        return _main(arguments)
+
+
+def _main(arguments: list[str] | None) -> int:
     # A process that runs one command has done no other work: time limits count from its start.
     begun = time.monotonic() - (time.process_time() if arguments is None else 0.0)
     if arguments is None:

@@ -5,6 +5,7 @@ The command line turns each into an exit code; a library user catches the class.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -49,6 +50,18 @@ class VerificationError(CpplanError, AssertionError):
     """Error for a plan that breaks a rule; names the tensors and the step."""
 
     exit_code = 4
+
+
+class DefectWarning(UserWarning):
+    """Warning of a defect of a planner or a heuristic; the run went on with other plans."""
+
+
+def warn_of_defect(text: str) -> None:
+    """Warn of a defect in one line; call it where the error is handled.
+
+    So where warnings are errors, as in tests, the traceback shows where the defect is.
+    """
+    warnings.warn(printable(text, MESSAGE), DefectWarning, stacklevel=3)
 
 
 @contextmanager

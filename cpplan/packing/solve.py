@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cpplan.model.errors import VerificationError, warn_of_defect
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
@@ -264,7 +265,7 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
 
 
 def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
-    """Offer a heuristic's offsets to the incumbent, after checking them.
+    """Offer a heuristic's offsets to the incumbent, or warn if they do not pass the check.
 
     For many buffers, time for the last check of the run is reserved.
     """
@@ -275,7 +276,11 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     if many:
         load(SWEEP)
     start = deadline.elapsed()
-    check_offsets(problem, offsets, name)
+    try:
+        check_offsets(problem, offsets, name)
+    except VerificationError as error:
+        warn_of_defect(f"{error}; its packing is left out")
+        return
     if many:
         deadline.reserve(active().check_reserve * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)

@@ -114,7 +114,7 @@ class Deadline:
 
     @property
     def cancelled(self) -> bool:
-        return self._cancelled
+        return self._cancelled or (self._parent is not None and self._parent.cancelled)
 
     def cancel(self) -> None:
         """End the run now (Ctrl-C)."""

@@ -28,6 +28,7 @@ from cpplan.solving.best_order import search_orders
 from cpplan.solving.best_pieces import cannot_split, is_late_to_split, split_ops, uncut
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.early_ends import with_reason
+from cpplan.solving.freedoms import best_plan
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run
@@ -224,17 +225,17 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     """
     budget = request.budget()
     with interrupts_ending(budget.deadline):
-        return _solve(as_program(source), request, budget)
+        return best_plan(_search, as_program(source), request, budget)
 
 
-def _solve(source: Program | Problem, request: Request, budget: Budget) -> Plan:
-    """Plan the memory of a program or a problem within a budget."""
+def _search(source: Program | Problem, request: Request, budget: Budget) -> Plan:
+    """The verified plan of one search, with exactly the freedoms of a request."""
     request.check_source(source)
     if isinstance(source, Program) and source.graph.symbols is not None:
         return _solve_symbolic(source, request, budget.deadline)
     late = isinstance(source, Program) and is_late_to_split(source, budget)
     if request.split and not late and cannot_split(source):
-        return uncut(_solve(source, request.without_pieces(), budget))
+        return uncut(_search(source, request.without("split"), budget))
     if request.spill:
         from cpplan.solving.best_moves import plan_moves
 

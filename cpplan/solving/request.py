@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cpplan.model.errors import InputError, located
 from cpplan.model.names import check_key, tuple_of
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from cpplan.model.pool import Pool
     from cpplan.model.problem import Problem
     from cpplan.program.anf import Program
+
+Freedom = Literal["order", "in place", "placement", "remat", "split"]
 
 # Least seconds for a part of a run.
 _SHORTEST = 0.001
@@ -249,10 +251,49 @@ search
         """The request with another time limit, at least a millisecond."""
         return replace(self, time_limit=max(seconds, _SHORTEST))
 
-    def without_pieces(self) -> Request:
-        """The same request for a graph whose ops cannot be cut."""
-        limit = self.cost_limit if self.remat else None
-        return replace(self, split=False, piece_bytes=0, cost_limit=limit)
+    @property
+    def freedoms(self) -> frozenset[Freedom]:
+        """Decisions that are left to the search, and that a smaller search does without.
+
+        Examples
+        --------
+        >>> sorted(Request(order="search", in_place=True, split=True).freedoms)
+        ['in place', 'order', 'placement', 'split']
+        """
+        constrained = bool(self.first or self.last)
+        used: dict[Freedom, bool] = {
+            "order": self.order == "search" and not constrained,
+            "in place": self.in_place,
+            "placement": "placement" in self.sharing and not self.spill,
+            "remat": self.remat,
+            "split": self.split,
+        }
+        return frozenset(freedom for freedom, use in used.items() if use)
+
+    def without(self, *freedoms: Freedom) -> Request:
+        """The same request with some freedoms less.
+
+        Examples
+        --------
+        >>> asked = Request(split=True, in_place=True, cost_limit=1.1)
+        >>> asked.without("split").cost_limit, asked.without("in place").sharing
+        (None, frozenset({'placement'}))
+        """
+        remat, split = (
+            self.remat and "remat" not in freedoms,
+            self.split and "split" not in freedoms,
+        )
+        placement = "placement" in self.sharing and "placement" not in freedoms
+        return replace(
+            self,
+            order="given" if "order" in freedoms else self.order,
+            in_place=self.in_place and "in place" not in freedoms,
+            placement=self.placement if self.spill else placement,
+            remat=remat,
+            split=split,
+            cost_limit=self.cost_limit if remat or split else None,
+            piece_bytes=self.piece_bytes if split else 0,
+        )
 
     def check_source(self, source: Program | Problem) -> None:
         """Raise if an option does not go with the kind of source.

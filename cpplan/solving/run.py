@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.graph import Graph
 from cpplan.model.plan_data import Progress, RelationKind
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
@@ -236,11 +237,25 @@ def make_run(source: Program | Problem, request: Request, budget: Budget) -> Run
         target=limit if request.capacity is not None else None,
         limit=limit,
     )
+    if not isinstance(source, Program):
+        return run
+    if request.split:
+        # Pieces have the relations of their ops; without any, searches without aliases find more.
+        return replace(run, sharing=run.sharing & declared_kinds(source.graph))
     searches = request.order == "search" and not request.remat and len(regions) == 1
-    if run.sharing and searches and isinstance(source, Program):
+    if run.sharing and searches:
         from cpplan.aliasing.alias_candidates import has_candidates
 
         if not has_candidates(source.graph, residency, run.sharing):
             # Without candidates, the search for orders without aliases finds more.
             return replace(run, sharing=frozenset())
     return run
+
+
+def declared_kinds(graph: Graph) -> frozenset[RelationKind]:
+    """Kinds of aliases that ops of a graph allow."""
+    kinds: dict[RelationKind, bool] = {
+        "in place": any(op.in_place for op in graph.ops),
+        "placement": any(op.placements for op in graph.ops),
+    }
+    return frozenset(kind for kind, found in kinds.items() if found)

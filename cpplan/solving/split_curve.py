@@ -46,7 +46,7 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
     if not isinstance(program, Program):
         raise InputError("a trade-off needs a graph: a bare problem has no ops to split")
     if cannot_split(program):
-        return [uncut(solve_request(program, request.without_pieces()))]
+        return [uncut(solve_request(program, request.without("split")))]
     run = start_run(program, request)
     found: list[Split] = []
     with (

@@ -73,6 +73,13 @@ class SolvingTuning:
         Share of the time left after the first such search for moves of the model without pieces.
     spill_pieces_checked
         Time reserved to check bands that move, as a multiple of the time to derive the pieces.
+    smaller_share, smaller_ops
+        Share of the time kept for searches with fewer freedoms; most ops of programs for which they
+        are made.
+    smaller_at_once
+        Each of these searches gets the time left divided by their number, but by this at most.
+    smaller_least
+        Seconds that each of them may take, even if the first search took less.
     """
 
     order_share: float = 0.5
@@ -103,6 +110,10 @@ class SolvingTuning:
     spill_split_share: float = 0.4
     spill_pieces_share: float = 0.5
     spill_pieces_checked: float = 9.0
+    smaller_share: float = 0.1
+    smaller_ops: int = 1000
+    smaller_at_once: int = 4
+    smaller_least: float = 1.0
 
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.

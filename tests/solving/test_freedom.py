@@ -1,4 +1,4 @@
-"""More freedom never costs bytes: sharing, searched orders and both, on graphs of every kind.
+"""More freedom is never worse: bytes, cost, bytes moved and time, on graphs of every kind.
 
 Each mode has time enough to end or to come close. With far less, sharing, orders and both divide
 the same work among more to try, and a part of a percent may be lost.
@@ -6,11 +6,17 @@ the same work among more to try, and a part of a percent may be lost.
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from support.cases import FACTOR
+from support.random_models import random_model
+from support.split_networks import Network
 
-from cpplan import Graph, Program, simulate, solve, verify
+from cpplan import Graph, Plan, Pool, Program, simulate, solve, verify
 from cpplan.model.residency import Residency
 from cpplan.ordering import heuristics as orders
 from cpplan.ordering.problem import order_problem
@@ -89,3 +95,170 @@ def test_order_is_packed_also_if_the_search_for_it_took_all_time():
 def test_orders_that_need_no_sharing_are_found_with_it(count, seed, time_limit):
     graph = GRAPHS["anywhere"](count) if seed == 2 else scattered(count, seed)
     check_freedom(graph, time_limit)
+
+
+Goal = Callable[[random.Random, int], dict[str, Any]]
+
+# Goal -> freedoms to choose from, and other options, from the peak without any.
+GOALS: dict[str, tuple[str, Goal]] = {
+    "fewest bytes": (
+        "order in_place placement remat split",
+        lambda rng, peak: {"cost_limit": rng.choice([1, 1.1, 1.3])},
+    ),
+    "fewest bytes and pieces": (
+        "order in_place placement split",
+        lambda rng, peak: {"piece_bytes": rng.choice([1, 8, 64])},
+    ),
+    "least cost": (
+        "order in_place placement remat split",
+        lambda rng, peak: {"memory_limit": part(rng, peak)},
+    ),
+    "preferred pools": (
+        "order in_place placement",
+        lambda rng, peak: {
+            "pools": [Pool("a", part(rng, peak)), Pool("b")],
+            "objective": rng.choice(["preference", "total"]),
+        },
+    ),
+    "least cost in pools": (
+        "order in_place placement remat",
+        lambda rng, peak: {"pools": [Pool("a", part(rng, peak)), Pool("b", peak)]},
+    ),
+    "fewest bytes moved": (
+        "order in_place split",
+        lambda rng, peak: {
+            "spill": True,
+            "pools": [Pool("a", part(rng, peak)), Pool("b", direct=rng.random() < 0.5)],
+        },
+    ),
+    "least time": (
+        "in_place remat",
+        lambda rng, peak: {
+            "spill": True,
+            "objective": "time",
+            "pools": [Pool("a", part(rng, peak)), Pool("b", read_bandwidth=1, write_bandwidth=2)],
+        },
+    ),
+}
+
+
+def part(rng: random.Random, peak: int) -> int:
+    """Some of the bytes, at least one."""
+    return max(1, int(peak * rng.choice([0.6, 0.75, 0.9])))
+
+
+def options_of(freedoms: set[str], others: dict[str, Any]) -> dict[str, Any]:
+    """Options of a goal with some of its freedoms, without those that need another one."""
+    found = {name: name in freedoms for name in ("in_place", "remat", "split")}
+    found |= {"order": "search" if "order" in freedoms else "given"}
+    if not others.get("spill"):
+        found["placement"] = "placement" in freedoms
+    unneeded = set() if freedoms & {"remat", "split"} else {"cost_limit"}
+    unneeded |= set() if "split" in freedoms else {"piece_bytes"}
+    return found | {name: value for name, value in others.items() if name not in unneeded}
+
+
+def value_of(goal: str, plan: Plan, ops: int, piece_bytes: int) -> tuple[float, ...]:
+    """The value of a goal that a plan has."""
+    if plan.offset is None:
+        return (math.inf,)
+    if goal == "preferred pools":
+        return plan.objective_value
+    found = {
+        "least cost": plan.cost,
+        "least cost in pools": plan.cost,
+        "fewest bytes moved": plan.moved_bytes,
+        "least time": plan.time,
+    }.get(goal, plan.peak)
+    assert found is not None
+    return (found + piece_bytes * (len(plan.order) - ops),)
+
+
+def bound_of(goal: str, plan: Plan) -> tuple[float, ...]:
+    """The bound on a goal that a plan claims."""
+    if goal == "preferred pools":
+        return plan.objective_bound
+    found = {
+        "least cost": plan.cost_bound,
+        "least cost in pools": plan.cost_bound,
+        "fewest bytes moved": plan.moved_bytes_bound,
+        "least time": plan.time_bound,
+    }.get(goal, plan.lower_bound)
+    return (found or 0,)
+
+
+def check_two_sets(goal: str, seed: int, time_limit: float) -> None:
+    """Plan a random model with some freedoms, and with some of these: that is no better."""
+    rng = random.Random(seed)
+    names, others = GOALS[goal]
+    graph = random_model(rng)
+    while not 0 < len(graph.ops) <= 12 or ("moved" in goal or "time" in goal) * any(
+        op.bodies for op in graph.ops
+    ):
+        graph = random_model(rng)
+    peak = solve(graph, time_limit=1, deterministic=True).peak
+    assert peak is not None
+    asked = others(rng, peak)
+    more = {name for name in names.split() if rng.random() < 0.75}
+    less = {name for name in more if rng.random() < 0.6}
+    plans = []
+    for freedoms in (less, more):
+        options = options_of(freedoms, asked)
+        plan = solve(graph, time_limit=time_limit, deterministic=True, **options)
+        if plan.offset is not None:
+            simulate(graph, plan)
+        plans.append(plan)
+    fewer, larger = plans
+    values = [value_of(goal, plan, len(graph.ops), asked.get("piece_bytes", 0)) for plan in plans]
+    told = (seed, sorted(less), sorted(more), asked)
+    assert values[1] <= values[0], told
+    if fewer.offset is not None:
+        assert larger.status != "infeasible", told
+        if goal != "fewest bytes and pieces":
+            assert bound_of(goal, larger) <= values[0], told
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_no_plan_is_worse_than_one_of_fewer_freedoms(goal: str) -> None:
+    for seed in range(4):
+        check_two_sets(goal, seed, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("goal", GOALS)
+def test_no_plan_of_many_is_worse_than_one_of_fewer_freedoms(goal: str, block: int) -> None:
+    for seed in range(4 + 12 * block * FACTOR, 16 + 12 * block * FACTOR):
+        check_two_sets(goal, seed, 8)
+
+
+def branches(*layers: str) -> Graph:
+    """A convolution whose result two branches read: the layers, and one more; then both joined."""
+    net = Network()
+    x = net.conv(net.image(6, 6, 2), 4)
+    one = x
+    for kind in layers:
+        one = net.relu(one) if kind == "relu" else net.conv(one, 4, taps=1)
+    other = net.relu(x) if layers[0] == "relu" else net.conv(x, 4)
+    net.concat(one, other)
+    return net.graph()
+
+
+@pytest.mark.parametrize(
+    ("graph", "piece_bytes"), [(branches("conv"), 0), (branches("relu", "relu"), 16)]
+)
+def test_pieces_need_no_more_if_ops_may_also_overwrite(graph: Graph, piece_bytes: int) -> None:
+    """In place, ops are cut where their operands are: other divisions look best, and pack worse."""
+    values = []
+    for in_place in (False, True):
+        plan = solve(
+            graph,
+            split=True,
+            in_place=in_place,
+            piece_bytes=piece_bytes,
+            time_limit=1,
+            deterministic=True,
+        )
+        simulate(graph, plan)
+        values.append(plan.peak + piece_bytes * (len(plan.order) - len(graph.ops)))
+    assert values[1] <= values[0]

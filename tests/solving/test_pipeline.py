@@ -16,7 +16,7 @@ from support.oracles import brute_force_peak, random_problem
 
 import cpplan
 from cpplan.io.plan_json import plan_text
-from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.errors import DefectWarning, InputError, VerificationError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
@@ -349,14 +349,16 @@ def test_a_registered_heuristic_takes_part():
         heuristics.unregister("oracle")
 
 
-def test_a_broken_heuristic_is_found_out():
+def test_a_broken_heuristic_is_found_out_and_left_out():
     @heuristics.register("all at zero", portfolio=True)
     def zero(problem, deadline):
         return np.zeros(len(problem), np.int64)
 
     try:
+        with pytest.warns(DefectWarning, match="all at zero.*left out"):
+            assert cpplan.solve(perfect_packing(0, 60)).status == "optimal"
         with pytest.raises(VerificationError, match="all at zero"):
-            cpplan.solve(perfect_packing(0, 60))
+            cpplan.solve(perfect_packing(0, 60), algorithm="all at zero")
     finally:
         heuristics.unregister("all at zero")
 

@@ -16,7 +16,7 @@ from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import AliasingTuning
 from cpplan.model.certificates import ForcedAt
-from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.errors import DefectWarning, InputError, VerificationError
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
@@ -478,7 +478,7 @@ def test_pieces_that_take_too_long_to_derive_are_not_derived(monkeypatch):
     tuning = {"splitting": {"first_derived": 1e9}}
     plan = solve(graph, split=True, time_limit=60, workers=1, tuning=tuning)
     assert (plan.pieces, plan.message.endswith(NO_TIME_TO_SPLIT)) == ((), True)
-    with pytest.raises(TypeError):
+    with pytest.raises(DefectWarning, match="TypeError"):
         solve(graph, split=True, time_limit=60, workers=1)
 
 

@@ -1,0 +1,299 @@
+"""The best plan of a search and of all smaller searches, whose plans are its candidates.
+
+A search for pieces, for schedules that run ops again, or for moves chooses programs by estimates.
+Free to decide more, it may choose another program and end with more bytes. So unless its plan is
+proved best, the same search is made again with fewer freedoms, and the best of all plans counts.
+(Searches for orders and aliases alone pack every order and choice of the smaller searches anyway.)
+
+Every plan is checked before it counts. If a search ends with a plan that is refused, or with an
+error, the run goes on with the plans that passed, and a
+:class:`~cpplan.model.errors.DefectWarning` reports it.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations, pairwise
+from pathlib import Path
+
+from cpplan.model.errors import CpplanError, VerificationError, warn_of_defect
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Progress, Status
+from cpplan.model.problem import Problem
+from cpplan.program.anf import Program
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import Deadline
+from cpplan.solving.request import Freedom, Request
+from cpplan.solving.run import declared_kinds
+from cpplan.solving.tuning import SolvingTuning
+from cpplan.verification.bound_table import NOTHING
+from cpplan.verification.verifier import verify
+
+Search = Callable[[Program | Problem, Request, Budget], Plan]
+
+# Fields of a plan that are decisions, or follow from them; all others are claims.
+_DECIDED = (
+    "buffers", "size", "lower", "upper", "gaps", "offset", "pool", "peak", "found_by", "order",
+    "cost", "inputs", "outputs", "views", "relations", "pieces", "copied_bytes", "moves", "time",
+)  # fmt: skip
+
+
+def best_plan(search: Search, source: Program | Problem, request: Request, budget: Budget) -> Plan:
+    """The best plan of a search with the freedoms of a request, or with fewer.
+
+    Parameters
+    ----------
+    search
+        Function that returns a verified plan of a source with exactly the freedoms of a request.
+    source, request
+        The model, and what was asked.
+    budget
+        Budget of all searches together.
+
+    Raises
+    ------
+    InputError
+        If the request does not fit the source.
+    VerificationError
+        If no search ends with a plan that passes its check.
+    """
+    runs = _Runs(search, source, request, budget)
+    tuning, deadline = budget.tuned(SolvingTuning), budget.deadline
+    smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
+    first = deadline.share(1 - tuning.smaller_share) if smaller else deadline
+    before = deadline.remaining()
+    runs.take(request, first)
+    if first.cancelled:
+        deadline.cancel()
+    longest = max(before - deadline.remaining(), tuning.smaller_least)
+    if runs.best is None:
+        smaller = list(_smaller(request, source, every=True))
+    for number, asked in enumerate(smaller):
+        if runs.settled or (runs.best is not None and deadline.expired()):
+            break
+        slot = deadline.share(1 / min(len(smaller) - number, tuning.smaller_at_once))
+        if slot.seconds > longest:
+            slot = deadline.share(longest / deadline.remaining())
+        if slot.expired():
+            slot = Deadline(tuning.grace, deterministic=deadline.deterministic)
+        runs.take(asked, slot)
+    return runs.ended()
+
+
+class _Runs:
+    """Searches of a run: the plan of the first one, and the best plan of all that passed."""
+
+    def __init__(self, search: Search, source: Program | Problem, request: Request, budget: Budget):
+        self._search, self._source = search, source
+        self._request, self._budget = request, budget
+        self._own: Plan | None = None
+        self._missing: Plan | None = None
+        self._events: list[Progress] = []
+        self._refused: list[Exception] = []
+        self.best: Plan | None = None
+
+    @property
+    def settled(self) -> bool:
+        """True if no smaller search can end with a better plan, or none can fit."""
+        return self.best is not None and self.best.status in ("optimal", "infeasible")
+
+    def take(self, asked: Request, deadline: Deadline) -> None:
+        """Make one search, and keep its plan if that is the best and passes its check.
+
+        The plan of the first search has the claims that the best plan will have.
+        """
+        own, budget = asked is self._request, self._budget.until(deadline)
+        try:
+            if own:
+                self._own = self.best = self._search(self._source, asked, budget)
+            else:
+                self._offer(self._search(self._source, replace(asked, progress=None), budget))
+        except KeyboardInterrupt:
+            if own:
+                raise
+            self._budget.deadline.cancel()
+        except MemoryError:
+            raise
+        except Exception as error:
+            if own and not self._is_defect(error):
+                raise
+            self._refused.append(error)
+            text = _described(asked, error)
+            self._record(text)
+            warn_of_defect(text)
+
+    def _is_defect(self, error: Exception) -> bool:
+        """True if an error is neither the input's nor that of a heuristic that was asked for."""
+        foreseen = isinstance(error, CpplanError) and not isinstance(error, VerificationError)
+        return not foreseen and self._request.algorithm is None
+
+    def _offer(self, plan: Plan) -> None:
+        """Keep the plan of a smaller search if it is better."""
+        request, best = self._request, self.best
+        if plan.offset is None:
+            self._missing = self._missing or plan
+            return
+        if best is not None and self._value(plan) >= self._value(best):
+            return
+        found_by = plan.found_by
+        if self._own is None:
+            plan = _without_bounds(plan)
+        elif plan.objective_value:
+            plan = _with_cost_bound(plan, self._own)
+        else:
+            plan = _with_claims(plan, self._own, request)
+        verify(self._source, plan)
+        self.best = plan
+        self._record(f"with fewer freedoms: {found_by}", plan.peak)
+
+    def _value(self, plan: Plan) -> tuple[float, ...]:
+        return _value(plan, self._source, self._request)
+
+    def _record(self, text: str, peak: int | None = None) -> None:
+        event = Progress(self._budget.deadline.elapsed(), peak, None, text)
+        self._events.append(event)
+        if self._request.progress is not None:
+            self._request.progress(event)
+
+    def ended(self) -> Plan:
+        """The best plan, with the history of all searches."""
+        best = self.best
+        if best is None and self._missing is not None:
+            best = replace(self._missing, status="unknown")
+        if best is None:
+            first = self._refused[0]
+            raise VerificationError(f"internal error: no plan passed its check: {first}") from first
+        before = () if self._own is None else self._own.history
+        return replace(
+            best,
+            runtime=self._budget.deadline.elapsed(),
+            history=(*before, *self._events),
+        )
+
+
+def _is_in_reach(source: Program | Problem, tuning: SolvingTuning) -> bool:
+    """True for programs for which smaller searches are made; symbolic ones are planned in parts."""
+    if not isinstance(source, Program) or source.graph.symbols is not None:
+        return False
+    return len(source.order) <= tuning.smaller_ops
+
+
+def _smaller(
+    request: Request, source: Program | Problem, *, every: bool = False
+) -> Iterator[Request]:
+    """Yield the request with fewer freedoms, the most freedoms first.
+
+    Without pieces, runs again and moves, there is one, if any: smaller ones are candidates of its
+    search. If ``every``, these are yielded, too.
+    """
+    freedoms = request.freedoms & _used(source)
+    programs = freedoms & {"remat", "split"}
+    for count in range(1, len(freedoms) + 1):
+        for left_out in combinations(sorted(freedoms), count):
+            kept = freedoms.difference(left_out)
+            plain = not (request.spill or kept & programs)
+            if every or not plain or (programs and programs == set(left_out)):
+                yield request.without(*left_out)
+
+
+def _used(source: Program | Problem) -> frozenset[Freedom]:
+    """Freedoms that may make a difference to the plans of a source."""
+    if isinstance(source, Problem):
+        return frozenset()
+    graph, order = source.graph, source.order
+    used: set[Freedom] = {"remat", *declared_kinds(graph)}
+    if any(one not in graph.predecessors[two] for one, two in pairwise(order)):
+        used.add("order")
+    if any(op.axes for op in graph.ops):
+        used.add("split")
+    return frozenset(used)
+
+
+def _value(plan: Plan, source: Program | Problem, request: Request) -> tuple[float, ...]:
+    """Value that the request minimises."""
+    if plan.offset is None:
+        return (math.inf,)
+    if request.spill:
+        value = plan.time if request.objective == "time" else plan.moved_bytes
+        return (math.inf if value is None else value,)
+    if _is_for_cost(request):
+        return (plan.cost or 0,)
+    if plan.objective_value:
+        return plan.objective_value
+    assert plan.peak is not None
+    more = len(plan.order) - len(source.graph.ops) if isinstance(source, Program) else 0
+    return (plan.peak + request.piece_bytes * more,)
+
+
+def _is_for_cost(request: Request) -> bool:
+    """True if the least cost within a limit on bytes was asked for."""
+    pools = request.pools or ()
+    limited = request.memory_limit is not None or any(pool.capacity is not None for pool in pools)
+    return (request.remat or request.split) and request.cost_limit is None and limited
+
+
+def _with_claims(plan: Plan, own: Plan, request: Request) -> Plan:
+    """The plan of a smaller search with the bounds of the own search."""
+    decided = {name: getattr(plan, name) for name in _DECIDED}
+    if request.split and not request.spill and plan.copied_bytes is None:
+        decided["copied_bytes"] = 0
+    found = replace(own, **decided, message=None)
+    weighed = bool(request.piece_bytes and found.pieces)
+    return replace(found, status="feasible" if weighed else _status(found))
+
+
+def _with_cost_bound(plan: Plan, own: Plan) -> Plan:
+    """The plan of a smaller search over several pools, where only bounds on the cost carry over."""
+    found = replace(
+        plan,
+        cost_bound=own.cost_bound,
+        cost_bound_by=own.cost_bound_by,
+        cost_certificate=own.cost_certificate,
+    )
+    return replace(found, status=_status(found))
+
+
+def _without_bounds(plan: Plan) -> Plan:
+    """The plan of a smaller search without its bounds, which do not hold for the own search."""
+    if not plan.spills:
+        return replace(
+            plan, status="feasible", lower_bound=None, bound_by=None, certificate=None,
+            objective_bound=(), cost_bound=None, cost_bound_by=None, cost_certificate=None,
+        )  # fmt: skip
+    timed = plan.time_bound is not None
+    found = replace(
+        plan, scope="every splitting", moved_certificate=None,
+        **{"time_bound": plan.base_cost, "time_bound_by": NOTHING}
+        if timed
+        else {"moved_bytes_bound": 0, "moved_bytes_bound_by": NOTHING},
+    )  # fmt: skip
+    return replace(found, status=_status(found))
+
+
+def _status(plan: Plan) -> Status:
+    """Optimal if the plan's value meets its bound."""
+    pairs: tuple[tuple[object, object], ...] = (
+        (plan.time, plan.time_bound),
+        (plan.moved_bytes, plan.moved_bytes_bound),
+        (plan.cost, plan.cost_bound),
+        (plan.objective_value, plan.objective_bound or None),
+        (plan.peak, plan.lower_bound),
+    )
+    value, bound = next(pair for pair in pairs if pair[1] is not None or pair is pairs[-1])
+    return "optimal" if value == bound else "feasible"
+
+
+def _described(request: Request, error: Exception) -> str:
+    """One line for a search that ended without a plan that passes its check."""
+    freedoms = ", ".join(sorted(request.freedoms)) or "none"
+    if request.spill:
+        freedoms = f"spill, {freedoms}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return (
+        f"a defect of cpplan: the search with freedoms {freedoms} ended with "
+        f"{type(error).__name__} in {place}: {error}; the best plan that passed its check counts"
+    )
