@@ -79,7 +79,7 @@ def make_spilled_plan(
     if layout is None or found.choice is None:
         none = np.zeros(0, np.int64)
         order = tuple(origin.get(name, name) for name in found.program.names)
-        proved = found.shortfall is not None and not found.shortfall.tried
+        proved = found.exhausted or (found.shortfall is not None and not found.shortfall.tried)
         status: Status = "infeasible" if proved else "unknown"
         message = _reason(found, pools)
         return Plan(
@@ -138,6 +138,8 @@ def _reason(found: Spilled, pools: tuple[Pool, Pool]) -> str:
             f"which holds {fast.capacity} B: {short.missing} B are missing"
         )
         return f"no pieces that fit were found: {needs}" if short.tried else needs
+    if found.exhausted:
+        return f"no moves fit into {fast.capacity} B of pool {printable(fast.name)}: all were tried"
     slow_size = "" if slow.capacity is None else f" of {format_bytes(slow.capacity)}"
     return (
         f"no plan within {fast.capacity} B of pool {printable(fast.name)} and pool "

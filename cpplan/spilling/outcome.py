@@ -56,6 +56,8 @@ class Spilled:
         Bound on the cost of moves: bytes, or cycles if time is minimised.
     shortfall
         The op that does not fit, if there is one.
+    exhausted
+        True if every choice was tried, and none fits.
     every_order
         True if the bound holds for every order.
     order_by
@@ -71,6 +73,7 @@ class Spilled:
     layout: Layout | None
     bound: MovedBound
     shortfall: Shortfall | None = None
+    exhausted: bool = False
     every_order: bool = False
     order_by: str | None = None
     origin: Mapping[str, str] | None = None

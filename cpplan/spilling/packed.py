@@ -53,6 +53,8 @@ class Layout:
         Bytes used in the fast and in the slow pool.
     found_by
         The search that packed the fast pool.
+    least
+        Lower bound on the bytes used in the fast pool, with any offsets.
     """
 
     moved: MovedProgram
@@ -64,6 +66,7 @@ class Layout:
     relations: tuple[Relation, ...]
     peaks: tuple[int, int]
     found_by: str | None
+    least: int = 0
 
     @property
     def excess(self) -> int:
@@ -78,6 +81,12 @@ class Layout:
             pool.capacity is None or peak <= pool.capacity
             for pool, peak in zip(self.problem.pools, self.peaks, strict=True)
         )
+
+    @property
+    def impossible(self) -> bool:
+        """True if the fast pool is proved too small for its buffers."""
+        capacity = self.problem.pools[0].capacity
+        return capacity is not None and self.least > capacity
 
 
 def lay_out(
@@ -141,7 +150,7 @@ def lay_out(
     offset[rows] = slow.offset
     peaks = fast.peak, slow.peak
     return Layout(
-        moved, order, moves, buffers, pool, offset, fast.relations, peaks, fast.found_by
+        moved, order, moves, buffers, pool, offset, fast.relations, peaks, fast.found_by, fast.least
     )  # fmt: skip
 
 
@@ -152,6 +161,7 @@ class _Packed(NamedTuple):
     peak: int
     found_by: str | None
     relations: tuple[Relation, ...] = ()
+    least: int = 0
 
 
 def _pack_fast(
@@ -177,11 +187,12 @@ def _pack_fast(
             search.run(budget)
             best = search.best
         relations = tuple(candidate.relation for candidate in best.alias_sets.candidates)
-        return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
+        least = search.bound.value
+        return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations, least)
     incumbent = Incumbent(part, target=target)
     pack(incumbent, budget, most_effort=0 if quick else None)
     offset = incumbent.reduction.restore(incumbent.offsets, part)
-    return _Packed(offset, incumbent.peak, incumbent.found_by)
+    return _Packed(offset, incumbent.peak, incumbent.found_by, (), incumbent.bound.value)
 
 
 def _offsets_at(

@@ -202,4 +202,10 @@ class _Search:
             found = replace(empty, origin={})
         fails = self.best is None and found.shortfall is not None
         short = find_shortfall(found.problem, alone=True) if fails else None
-        return replace(found, bound=MovedBound(0, EVERY_OP_ONCE), every_order=True, shortfall=short)
+        return replace(
+            found,
+            bound=MovedBound(0, EVERY_OP_ONCE),
+            every_order=True,
+            shortfall=short,
+            exhausted=False,
+        )

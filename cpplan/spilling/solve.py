@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,10 +14,12 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import TimeUpError
+from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.cp_sat_gaps import make_model
 from cpplan.spilling.outcome import Spilled, find_shortfall
 from cpplan.spilling.problem import spill_problem
-from cpplan.spilling.search.one_order import SpillSearch
+from cpplan.spilling.search.every_choice import ALL_ORDERS, Ordered
+from cpplan.spilling.search.one_order import SpillSearch, try_every_choice
 from cpplan.spilling.tuning import active
 
 
@@ -76,15 +79,31 @@ def spill(
 
 def _run(search: SpillSearch, budget: Budget) -> None:
     """Run a search until it ends, the time is up, or the user interrupts it."""
+    with _until_interrupted(budget):
+        search.run(budget.share(1 - active().hiding_share) if _hides(search) else budget)
+        _hide(search, budget)
+
+
+@contextmanager
+def _until_interrupted(budget: Budget) -> Iterator[None]:
+    """Context that ends when the time is up, or with the whole run when the user interrupts it."""
     try:
-        hides = search.time and search.pools[1].engine
-        search.run(budget.share(1 - active().hiding_share) if hides else budget)
-        if hides and search.layout is not None:
-            search.hide(budget)
+        yield
     except TimeUpError:
         return
     except KeyboardInterrupt:
         budget.deadline.cancel()
+
+
+def _hides(search: SpillSearch) -> bool:
+    """True if copies may run beside ops, and time counts."""
+    return search.time and search.pools[1].engine
+
+
+def _hide(search: SpillSearch, budget: Budget) -> None:
+    """Let copies run beside ops, if they may."""
+    if _hides(search) and search.layout is not None:
+        search.hide(budget)
 
 
 def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
@@ -94,22 +113,39 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     given.searches_orders = True
     _run(given, budget.share(tuning.given_share))
     bound = given.bound_every_order(budget.share(tuning.every_order_share).deadline)
-    best, found_by = given, "given order"
+    best, found_by, exhausted = given, "given order", False
 
     def settled() -> bool:
-        return best.choice is not None and best.choice.paid <= bound.value
+        return exhausted or (best.choice is not None and best.choice.paid <= bound.value)
 
+    def search_at(order: tuple[int, ...]) -> SpillSearch:
+        other = SpillSearch(
+            Program(graph, order), given.residency, given.pools, share=share, time=given.time,
+            report=given.report,
+        )  # fmt: skip
+        other.every_order, other.below = bound, best.most
+        return other
+
+    def place(choice: Ordered) -> bool | None:
+        nonlocal best, found_by
+        other = search_at(choice.order)
+        fits = other.place_choice(turn, choice)
+        if fits:
+            best, found_by = other, ALL_ORDERS
+            _hide(best, turn)
+        return fits
+
+    if not settled():
+        turn = budget.share(tuning.every_choice_share)
+        with _until_interrupted(budget):
+            least = try_every_choice(given, place, turn.deadline, any_order=True)
+            exhausted = least is None
+            bound = max(bound, MovedBound(least or 0, ALL_ORDERS), key=lambda one: one.value)
     if not settled() and not budget.deadline.expired():
         for order, name in _orders(given, budget):
             if settled() or budget.deadline.expired():
                 break
-            other = SpillSearch(
-                Program(graph, order), given.residency, given.pools, share=share, time=given.time,
-                report=given.report,
-            )  # fmt: skip
-            other.every_order = bound
-            if best.choice is not None:
-                other.below = best.choice.paid
+            other = search_at(order)
             _run(other, budget.share(tuning.search_share))
             if best.choice is None or (
                 other.choice is not None and other.choice.paid < best.choice.paid
@@ -117,7 +153,10 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
                 best, found_by = other, name
     found = best.outcome()
     short = None if found.shortfall is None else find_shortfall(given.problem, alone=True)
-    return replace(found, bound=bound, every_order=True, order_by=found_by, shortfall=short)
+    return replace(
+        found, bound=bound, every_order=True, order_by=found_by, shortfall=short,
+        exhausted=exhausted,
+    )  # fmt: skip
 
 
 def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...], str]]:

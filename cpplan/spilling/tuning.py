@@ -105,6 +105,9 @@ class SpillingTuning:
         If the slow pool has a copy engine: share of the time for running copies beside ops.
     checked
         Time reserved for making and checking the plan, as a multiple of its first layout's time.
+    every_choice_ops, every_choice_edges, every_choice_share
+        Most ops for which all choices of gaps, or of orders and gaps, are tried; most steps from
+        one state of the pools to the next for that; share of the time left.
     cp_sat_gaps
         Most gaps for which the linear relaxation and CP-SAT are begun.
     solver_seconds
@@ -172,6 +175,9 @@ class SpillingTuning:
     rules_share: float = 0.2
     hiding_share: float = 0.15
     checked: float = 4.0
+    every_choice_ops: int = 12
+    every_choice_edges: int = 20_000
+    every_choice_share: float = 0.5
     cp_sat_gaps: int = 100_000
     solver_seconds: float = 0.4
     solver_seconds_a_pair: float = 3e-7

@@ -1,4 +1,4 @@
-"""Spilling of small graphs: the fewest bytes moved, from the definitions.
+"""Spilling of small graphs: the fewest bytes or cycles of moves, from the definitions.
 
 The oracle walks over the ops done and over what lies in the fast and the slow pool; it knows no
 gaps and no order of moves. Offsets are left out, or tried byte by byte. An op may write each of its
@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Tensor
+from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.residency import Residency
-from cpplan.program.anf import to_anf
+from cpplan.program.anf import Program, to_anf
 from cpplan.spilling.problem import SpillProblem, spill_problem
 
 # Storages in the fast pool, each with its offset, or 0 if offsets are left out.
@@ -67,26 +68,31 @@ def random_spill_graph(
 
 @dataclass(frozen=True)
 class Case:
-    """A graph, its residency and pools, and True for ``in_place`` if ops may overwrite inputs."""
+    """A graph, its residency and pools; ops may overwrite inputs, or cycles be counted."""
 
     graph: Graph
     residency: Residency
     pools: tuple[Pool, Pool]
     in_place: bool
+    time: bool = False
 
-    def problem(self) -> SpillProblem:
-        """The spilling problem at the listed order."""
-        return spill_problem(to_anf(self.graph), self.residency, self.pools, share=self.in_place)
+    def problem(self, order: tuple[int, ...] | None = None) -> SpillProblem:
+        """The spilling problem at an order, by default the listed one."""
+        program = to_anf(self.graph) if order is None else Program(self.graph, order)
+        return spill_problem(
+            program, self.residency, self.pools, share=self.in_place, time=self.time
+        )
 
     def least(self, *, any_order: bool, offsets: bool = False) -> int | None:
-        """The fewest bytes moved, by brute force."""
+        """The fewest bytes moved, or cycles of moves, by brute force."""
         return least_moved(
             self.graph, self.residency, self.pools, in_place=self.in_place, any_order=any_order,
-            offsets=offsets,
+            offsets=offsets, time=self.time,
         )  # fmt: skip
 
     def solve(self, order: str = "given", **options) -> Plan:
         """The plan of one worker whose time is counted by work."""
+        objective = {"objective": "time"} if self.time else {}
         return cpplan.solve(
             self.graph,
             pools=self.pools,
@@ -96,7 +102,7 @@ class Case:
             inputs=self.residency.inputs,
             outputs=self.residency.outputs,
             constants=self.residency.constants,
-            **{"time_limit": 20, "deterministic": True, **options},
+            **{"time_limit": 20, "deterministic": True, **objective, **options},
         )
 
 
@@ -237,11 +243,13 @@ def random_unused_case(seed: int) -> Case:
     )
     sizes = {t.name: t.nbytes for t in graph.tensors}
     most = max(sum(sizes[name] for name in set(op.tensors)) for op in graph.ops)
-    slow = Pool("slow", direct=rng.random() < 0.6)
+    slow, time = Pool("slow", direct=rng.random() < 0.6), rng.random() < 0.2
+    if time:
+        slow = replace(slow, read_bandwidth=2, write_bandwidth=1, read_latency=3, write_latency=5)
     if rng.random() < 0.1:
         slow = replace(slow, capacity=rng.randint(1, 2 * most + 1))
     fast = Pool("fast", rng.randint(1, 2 * most + 1))
-    return Case(graph, residency, (fast, slow), rng.random() < 0.5)
+    return Case(graph, residency, (fast, slow), rng.random() < 0.5, time)
 
 
 def least_moved(
@@ -252,28 +260,25 @@ def least_moved(
     in_place: bool,
     any_order: bool,
     offsets: bool = False,
-    below: int | None = None,
+    time: bool = False,
 ) -> int | None:
-    """The fewest bytes moved; ``None`` if no plan fits, or moves fewer bytes than ``below``.
+    """The fewest bytes moved, or cycles of moves; ``None`` if no plan fits.
 
     Without offsets, the bytes in the fast pool need only be as few as it holds; what they still
     cost guides the walk with offsets. The slow pool holds everything.
     """
-    loose = _Walk(graph, residency, pools, in_place=in_place, offsets=False)
+    loose = _Walk(graph, residency, pools, in_place=in_place, offsets=False, time=time)
     left = _costs_left(loose, any_order=any_order)
     if not offsets:
-        found = [left[start] for start in loose.starts() if start in left]
-        return min((cost for cost in found if below is None or cost < below), default=None)
-    walk = _Walk(graph, residency, pools, in_place=in_place, offsets=True)
+        return min((left[start] for start in loose.starts() if start in left), default=None)
+    walk = _Walk(graph, residency, pools, in_place=in_place, offsets=True, time=time)
     best: dict[State, int] = {}
     number = count()
     queue: list[tuple[int, int, int, State]] = []
 
     def reach(moved: int, state: State) -> None:
         rest = left.get(_without_offsets(state))
-        if rest is None or best.get(state, moved + 1) <= moved:
-            return
-        if below is None or moved + rest < below:
+        if rest is not None and best.get(state, moved + 1) > moved:
             best[state] = moved
             heappush(queue, (moved + rest, -next(number), moved, state))
 
@@ -355,8 +360,10 @@ class _Walk:
         *,
         in_place: bool,
         offsets: bool,
+        time: bool,
     ):
         self.graph, self.pools, self.in_place, self.offsets = graph, pools, in_place, offsets
+        self.time = time
         self.capacity = pools[0].capacity or 0
         self.root = {t.name: graph.root[t.name][0] for t in graph.tensors}
         self.storages = self._storages(residency)
@@ -365,6 +372,10 @@ class _Walk:
         ops, before = graph.ops, graph.predecessors
         self.before = {op.name: {ops[k].name for k in before[i]} for i, op in enumerate(ops)}
         self.unit = gcd(*(s.size for s in self.storages.values()), 0) or 1
+
+    def cost(self, kind: MoveKind, size: int) -> int:
+        """Bytes of a move, or its cycles."""
+        return move_cycles(kind, size, self.pools[1]) if self.time else size
 
     def _storages(self, residency: Residency) -> dict[str, _Storage]:
         found: dict[str, _Storage] = {}
@@ -466,14 +477,14 @@ class _Walk:
         for item in fast:
             root, one = item[0], self.storages[item[0]]
             if root not in slow and root not in pinned and one.slow:
-                yield one.size, state._replace(slow=slow | {root})
+                yield self.cost("spill", one.size), state._replace(slow=slow | {root})
             if root in slow and root not in pinned:
                 yield 0, state._replace(fast=fast - {item})
         for root in slow - near:
             one = self.storages[root]
             if one.fast:
                 for there in self._put(fast, root):
-                    yield one.size, state._replace(fast=there)
+                    yield self.cost("reload", one.size), state._replace(fast=there)
         for op in self.graph.ops:
             if op.name in done:
                 continue
@@ -492,7 +503,7 @@ class _Walk:
             if root in state.slow:
                 if crossing and not direct:
                     return
-                paid += crossing
+                paid += self.cost("read", crossing)
             else:
                 begun.append(root)
         after = state._replace(done=state.done | {op.name})
@@ -512,7 +523,7 @@ class _Walk:
         """A result in the slow pool, in the fast one, or over an input that leaves it."""
         one = self.storages[root]
         if one.slow and self.pools[1].direct:
-            yield one.size, state._replace(slow=state.slow | {root})
+            yield self.cost("write", one.size), state._replace(slow=state.slow | {root})
         if not one.fast:
             return
         for fast in self._put(state.fast, root):
@@ -522,6 +533,10 @@ class _Walk:
             at = dict(state.fast).get(below)
             lost = at is not None and (below in state.slow or self.dead(below, state))
             shared = lost and one.shared and self.storages[below].shared
+            # The op may read and write the bytes under the names of its pairs alone.
+            pairs = {name for pair in op.in_place for name in pair}
+            names = {name for name in op.tensors if self.root[name] in (root, below)}
+            shared = shared and names <= pairs
             if self.root[result] == root and shared and below not in state.pinned:
                 # Both lie in the same bytes during the op, after which the input is gone.
                 yield 0, state._replace(fast=state.fast - {(below, at)} | {(root, at)})

@@ -38,6 +38,7 @@ def _read(case: Case) -> tuple[Still, Plan]:
     plan = Plan(
         "p", "feasible", (), none, none, none, none, pools=case.pools, order=program.names,
         residency=case.residency, sharing=("in place",) if case.in_place else (),
+        time_bound=0 if case.time else None,
     )  # fmt: skip
     return Still(program, *replay(program, case.residency)), plan
 

@@ -163,6 +163,7 @@ class AddressSearch:
         problem = self.problem
         length = problem.gap_upper - problem.gap_lower
         wanted: Ints = np.full(len(problem.access_step), self.flat.capacity)
-        long = kept & (problem.gap_before >= 0) & (length > np.median(length))
-        wanted[problem.gap_before[long]] = 0
+        if len(length):
+            long = kept & (problem.gap_before >= 0) & (length > np.median(length))
+            wanted[problem.gap_before[long]] = 0
         return wanted

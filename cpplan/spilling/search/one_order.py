@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,7 @@ from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, 
 from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
+from cpplan.spilling.search.every_choice import ALL_GAPS, EveryChoice, Ordered
 from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repacking import CHANGED, Repacking, applies_to
 from cpplan.spilling.search.repacking import NAME as REPACKED
@@ -95,6 +97,8 @@ class SpillSearch:
         self.every_order: MovedBound | None = None
         # True if that bound is computed after this search, since others follow.
         self.searches_orders = False
+        # True if no choice of gaps fits.
+        self.exhausted = False
         # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
         # Buffer -> its offset in a plan without moves, if one is known.
@@ -154,6 +158,8 @@ class SpillSearch:
                 turn = budget.share(tuning.every_order_share).deadline
                 self.raise_bound(self.bound_every_order(turn))
             prices = quick
+        if self._settled(budget):
+            return
         if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
         placed = self._place(best, budget.share(tuning.first_share), quick=True)
@@ -175,6 +181,31 @@ class SpillSearch:
             if few and prices and repacking is None:
                 self._leave_room(prices, budget)
             self._by_address((best, *rules), budget)
+
+    def _settled(self, budget: Budget) -> bool:
+        """Try all choices of gaps, if they are few; true if that settles the problem."""
+        share = budget.share(active().every_choice_share)
+        place = partial(self.place_choice, share)
+        least = try_every_choice(self, place, share.deadline, any_order=False)
+        self.exhausted = least is None
+        self.raise_bound(MovedBound(least or 0, ALL_GAPS))
+        return self.exhausted or self.done
+
+    @property
+    def most(self) -> int | None:
+        """Cost below which plans are wanted."""
+        costs = [self.below, None if self.choice is None else self.choice.paid]
+        return min((cost for cost in costs if cost is not None), default=None)
+
+    def place_choice(self, budget: Budget, choice: Ordered) -> bool | None:
+        """Place a choice and take it if it fits; false if it cannot fit, ``None`` if unknown."""
+        found = make_choice(self.problem, choice.gaps(self.problem), ALL_GAPS)
+        for quick in (True, False):
+            layout = self._lay_out(found, budget, quick=quick)
+            if layout.fits:
+                self._take(found, layout)
+                return True
+        return False if layout.impossible else None
 
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Search for a packing by address from some choices, and take the best."""
@@ -467,5 +498,21 @@ class SpillSearch:
     def outcome(self) -> Spilled:
         """The best plan so far, the bound, and the op that does not fit."""
         return Spilled(
-            self.program, self.problem, self.choice, self.layout, self.bound, self.shortfall
-        )
+            self.program, self.problem, self.choice, self.layout, self.bound, self.shortfall,
+            self.exhausted,
+        )  # fmt: skip
+
+
+def try_every_choice(
+    search: SpillSearch,
+    place: Callable[[Ordered], bool | None],
+    deadline: Deadline,
+    *,
+    any_order: bool,
+) -> int | None:
+    """The cost below which no plan exists, as by ``EveryChoice.settle``; 0 if ops are too many."""
+    if len(search.program.order) > active().every_choice_ops:
+        return 0
+    graph, order = search.program.graph, search.program.order
+    every = EveryChoice(graph, search.problem, order, any_order=any_order)
+    return every.settle(place, search.most, deadline)
