@@ -73,13 +73,13 @@ class Blocks:
             then.reached = other.reached = True
         self.end(f"br i1 {condition}, label %{then.label}, label %{other.label}")
 
-    def demand(self, condition: str, otherwise: str) -> None:
-        """Go on if the condition holds; else run an instruction that does not return."""
+    def demand(self, condition: str, *otherwise: str) -> None:
+        """Go on if the condition holds; else run instructions that end the function."""
         holds, fails = self.block(), self.block()
         self.branch(condition, holds, fails)
         self.begin(fails)
-        self.act(otherwise)
-        self.end("unreachable")
+        self.current.lines += otherwise
+        self.current.ended = True
         self.begin(holds)
 
     def slots(self, kind: Kind) -> list[tuple[str, str]]:

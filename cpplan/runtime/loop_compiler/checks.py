@@ -31,7 +31,7 @@ class IndexChecks:
         first = f"getelementptr ({text}, {pointer(text)} {name}, i64 0, i64 0)"
         within = blocks.add(f"icmp ult i64 {index}, {length}")
         arguments = f"{pointer('i8')} {first}, i64 {index}, i64 {length}"
-        blocks.demand(within, f"call void @{_FAULT}({arguments})")
+        blocks.demand(within, f"call void @{_FAULT}({arguments})", "unreachable")
 
 
 def fault_text() -> str:

@@ -22,7 +22,10 @@ def assembled(text: str) -> bytes:
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    options.loop_vectorization = options.slp_vectorization = True
+    # Most loops of the searches end after a few turns: unrolled, they take longer to compile, and
+    # run no faster.
+    options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     code: bytes = machine.emit_object(module)

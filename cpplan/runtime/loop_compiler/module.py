@@ -40,6 +40,7 @@ _OWN = object.__basicsize__
 _DATA, _DIMENSIONS, _LENGTHS, _DTYPE, _FLAGS, _ORDER, _TYPE = 0, 8, 16, 40, 48, 10, 12
 # Flags of an array that is contiguous and aligned.
 _NEEDED = 0x101
+_FITS = "cpplan_fits"
 
 
 def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]:
@@ -53,11 +54,6 @@ def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]
     for kind in kinds:
         entry.take(kind)
     blocks = entry.blocks
-    run, other = blocks.block(), blocks.block()
-    blocks.branch(entry.fits, run, other)
-    blocks.begin(other)
-    blocks.end("ret i32 1")
-    blocks.begin(run)
     call = f'call {result_type(returns)} @"{name}"({", ".join(entry.arguments)})'
     if returns == NOTHING:
         blocks.act(call)
@@ -66,17 +62,16 @@ def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]
     blocks.end("ret i32 0")
     head = f"define i32 @{ENTRY}({pointer('i64')} %words)"
     text = f"{head} {{\n{blocks.text()}\n}}"
-    called = [*DECLARED, integers_text(), *([fault_text()] if checked() else [])]
+    called = [*DECLARED, integers_text(), _fits_text(), *([fault_text()] if checked() else [])]
     return "\n\n".join([*called, *translation.texts, text]), returns
 
 
 class _Entry:
-    """Entry under construction; ``fits`` is true at run time if all arrays are of their kinds."""
+    """Entry under construction; it returns 1 at once if an array is of another kind."""
 
     def __init__(self) -> None:
         self.blocks = Blocks()
         self.arguments: list[str] = []
-        self.fits = "true"
         self._words = 0
 
     def take(self, kind: Kind) -> None:
@@ -107,27 +102,15 @@ class _Entry:
 
     def _take_array(self, kind: Array) -> None:
         blocks, own = self.blocks, self._word()
-        flags = blocks.add(f"and i32 {self._load(own, _FLAGS, 'i32')}, {_NEEDED}")
-        self._require("i32", flags, [_NEEDED])
-        self._require("i32", self._load(own, _DIMENSIONS, "i32"), [kind.dimensions])
-        dtype = self._load(own, _DTYPE, "i64")
-        self._require("i8", self._load(dtype, _ORDER, "i8"), [ord("="), ord("|")])
-        self._require("i32", self._load(dtype, _TYPE, "i32"), _types(kind))
-        data = self._load(own, _DATA, "i64")
+        types = sum(1 << number for number in _types(kind))
+        call = f"call i1 @{_FITS}(i64 {own}, i32 {kind.dimensions}, i32 {types})"
+        blocks.demand(blocks.add(call), "ret i32 1")
+        data = _field(blocks, own, _DATA, "i64")
         held = pointer(kind.stored)
         self.arguments.append(f"{held} {blocks.add(f'inttoptr i64 {data} to {held}')}")
-        lengths = self._load(own, _LENGTHS, "i64")
+        lengths = _field(blocks, own, _LENGTHS, "i64")
         for k in range(kind.dimensions):
-            # If the number of dimensions is wrong, read from a safe address instead.
-            at = blocks.add(f"select i1 {self.fits}, i64 {lengths}, i64 {own}")
-            self.arguments.append(f"i64 {self._load(at, 8 * k - _OWN, 'i64')}")
-
-    def _require(self, llvm: str, found: str, wanted: list[int]) -> None:
-        holds = "false"
-        for number in wanted:
-            equal = self.blocks.add(f"icmp eq {llvm} {found}, {number}")
-            holds = self.blocks.add(f"or i1 {holds}, {equal}")
-        self.fits = self.blocks.add(f"and i1 {self.fits}, {holds}")
+            self.arguments.append(f"i64 {_field(blocks, lengths, 8 * k - _OWN, 'i64')}")
 
     def _place(self, k: int) -> str:
         return self.blocks.add(f"getelementptr i64, {pointer('i64')} %words, i64 {k}")
@@ -136,11 +119,39 @@ class _Entry:
         self._words += 1
         return self.blocks.add(f"load i64, {pointer('i64')} {self._place(self._words - 1)}")
 
-    def _load(self, address: str, offset: int, stored: str) -> str:
-        """Load a field that lies behind the header that all Python objects have."""
-        at = self.blocks.add(f"add i64 {address}, {_OWN + offset}")
-        place = self.blocks.add(f"inttoptr i64 {at} to {pointer(stored)}")
-        return self.blocks.add(f"load {stored}, {pointer(stored)} {place}")
+
+def _field(blocks: Blocks, address: str, offset: int, stored: str) -> str:
+    """Load a field that lies behind the header that all Python objects have."""
+    at = blocks.add(f"add i64 {address}, {_OWN + offset}")
+    place = blocks.add(f"inttoptr i64 {at} to {pointer(stored)}")
+    return blocks.add(f"load {stored}, {pointer(stored)} {place}")
+
+
+def _fits_text() -> str:
+    """Function that is true if an object is a contiguous array of these dimensions and types.
+
+    It is not inlined: LLVM takes a second for the conditions of fifty arrays in one function.
+    """
+    blocks = Blocks()
+    flags = blocks.add(f"and i32 {_field(blocks, '%own', _FLAGS, 'i32')}, {_NEEDED}")
+    found = _field(blocks, "%own", _DIMENSIONS, "i32")
+    dtype = _field(blocks, "%own", _DTYPE, "i64")
+    order = _field(blocks, dtype, _ORDER, "i8")
+    number = _field(blocks, dtype, _TYPE, "i32")
+    native, neutral = (blocks.add(f"icmp eq i8 {order}, {ord(sign)}") for sign in "=|")
+    bit = blocks.add(f"shl i32 1, {blocks.add(f'and i32 {number}, 31')}")
+    chosen = blocks.add(f"and i32 {bit}, %types")
+    holds = blocks.add(f"or i1 {native}, {neutral}")
+    for test in (
+        f"eq i32 {flags}, {_NEEDED}",
+        f"eq i32 {found}, %dimensions",
+        f"ult i32 {number}, 32",
+        f"ne i32 {chosen}, 0",
+    ):
+        holds = blocks.add(f"and i1 {holds}, {blocks.add(f'icmp {test}')}")
+    blocks.end(f"ret i1 {holds}")
+    head = f"define internal i1 @{_FITS}(i64 %own, i32 %dimensions, i32 %types) noinline nounwind"
+    return f"{head} {{\n{blocks.text()}\n}}"
 
 
 def _types(kind: Array) -> list[int]:

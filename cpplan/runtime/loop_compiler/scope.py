@@ -36,6 +36,7 @@ class Scope:
         self.line = loop.first_line
         self._kinds = kinds
         self._slots: dict[str, list[tuple[str, str]]] = {}
+        self._kept: dict[str, Value] = {}
 
     def assign(self, name: str, value: Value) -> None:
         """Give a variable a value.
@@ -53,12 +54,18 @@ class Scope:
             self._slots[name] = self.blocks.slots(kind)
         self.blocks.store(self._slots[name], converted(self.blocks, value, kind))
 
+    def keep(self, name: str, value: Value) -> None:
+        """Give a name a value for the whole function, which needs no slots."""
+        self._kept[name] = value
+
     def is_variable(self, name: str) -> bool:
-        """True if the function assigns to the name."""
-        return name in self._kinds
+        """True if the function has a value of the name."""
+        return name in self._kinds or name in self._kept
 
     def variable(self, name: str) -> Value:
         """Value of a variable."""
+        if name in self._kept:
+            return self._kept[name]
         if name not in self._slots:
             raise LoopError(f"{name} has no value yet")
         return self.blocks.load(self._slots[name], self._kinds[name])

@@ -7,6 +7,7 @@ function starts again.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from cpplan.runtime.loop_cache import checked
@@ -58,12 +59,18 @@ class Translation:
         names = [argument.arg for argument in tree.args.args]
         if len(names) != len(kinds):
             raise LoopError(f"{loop.__name__} takes {len(names)} arguments")
+        changed = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
         parameters = []
         for argument, kind in zip(names, kinds, strict=True):
             parts = tuple(f"%{argument}.{k}" for k in range(len(llvm_types(kind))))
             pairs = zip(llvm_types(kind), parts, strict=True)
             parameters += [f"{stored} {part}" for stored, part in pairs]
-            scope.assign(argument, Value(kind, parts))
+            hold = scope.assign if argument in changed else scope.keep
+            hold(argument, Value(kind, parts))
         Statements(scope, Expressions(scope, self.function), returns).run(tree.body)
         end = blocks.current
         if end.reached and not end.ended:
