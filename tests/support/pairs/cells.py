@@ -12,6 +12,7 @@ import json
 import math
 import shutil
 import traceback
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from support.pairs.uses import USES
 
 from cpplan import Plan, Problem, simulate, solve, verify
 from cpplan.io.plan_json import plan_from_dict, plan_text
+from cpplan.model.errors import DefectWarning
 from cpplan.model.residency import Residency
 from cpplan.packing.problem import as_problem, as_program
 
@@ -197,9 +199,12 @@ def false_cell(cell: Cell, number: int, folder: Path) -> list[str]:
     folder.mkdir()
     try:
         if cell["source"] == "executorch":
-            from support.pairs.lowered import false_program
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what other packages warn of
+                warnings.simplefilter("error", DefectWarning)
+                from support.pairs.lowered import false_program
 
-            return false_program(cell, number)
+                return false_program(cell, number)
         model = make_model(cell["source"], cell["sizes"], number, folder)
         return Run(model, folder).check(cell)
     except Exception:
