@@ -10,7 +10,7 @@ move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from cpplan.model.errors import InputError
@@ -122,8 +122,9 @@ class _Maker:
                 ops.append(self._op(self.graph.op[name], direct.get(name, {})))
             else:
                 raise InputError(f"order names unknown op {name!r}")
-        begins = {t.name: self._boundary_copy(t, end=False) for t in self.graph.tensors}
-        ends = {t.name: self._boundary_copy(t, end=True) for t in self.graph.tensors}
+        begins = self._boundary_copies(self.begin_slow, set())
+        again = {root for root, copies in self.copies.items() if copies > 1}
+        ends = self._boundary_copies(self.in_slow, again)
         origin: dict[str, str] = {}
         tensors = tuple(self._tensors(begins, ends, origin))
         made = Graph(self.graph.name, tensors, tuple(ops))
@@ -156,13 +157,17 @@ class _Maker:
     ) -> None:
         """Put each storage that the caller brings into the pool of its first access, else slow."""
         first: dict[str, bool] = {}
+        brought = {root for root, storage in self.storages.items() if storage.brought}
         for name in order:
-            if name in copies:
+            if len(first) == len(brought):
+                break
+            if name in copies and copies[name].tensor in brought:
                 first.setdefault(copies[name].tensor, copies[name].kind != "spill")
             elif name in self.graph.op:
                 slow = direct.get(name, {})
-                for root in accessed_storages(self.graph, self.graph.op[name], self.storages):
-                    first.setdefault(root, root in slow)
+                for root in self._accessed(self.graph.op[name]):
+                    if root in brought:
+                        first.setdefault(root, root in slow)
         for root, storage in self.storages.items():
             if not storage.brought:
                 continue
@@ -171,6 +176,9 @@ class _Maker:
                 self.in_slow.add(root)
             else:
                 self.copies[root] = 1
+
+    def _accessed(self, op: Op) -> tuple[str, ...]:
+        return accessed_storages(self.graph, op, self.storages)
 
     def _move(self, move: Move) -> Op:
         root = move.tensor
@@ -199,7 +207,7 @@ class _Maker:
 
     def _op(self, op: Op, direct: Mapping[str, Move]) -> Op:
         there: dict[str, bool] = {}
-        for root in accessed_storages(self.graph, op, self.storages):
+        for root in self._accessed(op):
             storage, slow = self.storages[root], root in direct
             if storage.writer == op.name or not (storage.writer or storage.brought):
                 if slow:
@@ -250,14 +258,19 @@ class _Maker:
             self.slow_names[name] = found
         return found
 
-    def _boundary_copy(self, tensor: Tensor, *, end: bool) -> str:
-        """Name of a tensor's copy before the first step, or after the last."""
-        root = self.graph.root[tensor.name][0]
-        if root not in self.storages:
-            return tensor.name
-        if root in (self.in_slow if end else self.begin_slow):
-            return self._slow_name(tensor.name)
-        return self._fast_name(root, tensor.name) if end and root in self.copies else tensor.name
+    def _boundary_copies(self, slow: Container[str], again: Container[str]) -> dict[str, str]:
+        """Tensor -> name of its copy before the first step, or after the last.
+
+        Storages in ``slow`` lie in the slow pool; of those in ``again``, only the newest copy in
+        the fast pool counts.
+        """
+        found = {tensor.name: tensor.name for tensor in self.graph.tensors}
+        for root, storage in self.storages.items():
+            if root in slow:
+                found |= {t.name: self._slow_name(t.name) for t in storage.tensors}
+            elif root in again:
+                found |= {t.name: self._fast_name(root, t.name) for t in storage.tensors}
+        return found
 
     def _tensors(
         self, begins: Mapping[str, str], ends: Mapping[str, str], origin: dict[str, str]

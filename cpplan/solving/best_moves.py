@@ -21,8 +21,9 @@ from cpplan.runtime.interrupts import holding_interrupts
 from cpplan.solving.best_pieces import split_ops
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.early_ends import ALL_ENDED, ENDED_EARLY
+from cpplan.solving.order_turns import has_many_ops
 from cpplan.solving.request import Request
-from cpplan.solving.run import make_run
+from cpplan.solving.run import is_short, make_run
 from cpplan.solving.tuning import SolvingTuning
 from cpplan.verification.verifier import verify_counting
 
@@ -39,13 +40,33 @@ def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> P
     common = {"share": request.in_place, "report": _reporter(request, budget, history)}
     split: Split | None = None
     with using(budget.tuning), telling(lambda text: None):
-        if request.remat:
+        if _is_late(source, budget):
+            found = _no_moves(source, request)
+        elif request.remat:
             found = _recompute_or_move(source, request, budget, common)
         else:
             found, split = _move_pieces(source, request, budget, common)
     with holding_interrupts() as hold, without_collection():
         hold()
         return _verified_plan(source, request, budget, found, split, history)
+
+
+def _is_late(program: Program, budget: Budget, plans: int = 1) -> bool:
+    """True if the time left is too short to plan the moves of many ops, or even several times."""
+    tuning = budget.tuned(SolvingTuning)
+    seconds = plans * tuning.spill_seconds_an_op * len(program.order) - tuning.spill_grace
+    return has_many_ops(program) and is_short(budget.deadline, seconds)
+
+
+def _no_moves(program: Program, request: Request) -> Spilled:
+    """The outcome if there is no time to plan moves."""
+    from cpplan.spilling.bounds import MovedBound
+    from cpplan.spilling.outcome import Spilled
+    from cpplan.verification.bound_table import EVERY_OP_ONCE, NOTHING
+
+    bound = MovedBound(0, EVERY_OP_ONCE if request.remat else NOTHING)
+    every = request.remat or request.order == "search"
+    return Spilled(program, None, None, None, bound, every_order=every)
 
 
 def _reporter(
@@ -76,7 +97,13 @@ def _recompute_or_move(
     schedules = _schedules(program, request, budget)
     pools = _two_pools(request)
     return spill_or_recompute(
-        program, _residency(request), pools, budget, schedules=schedules, **common
+        program,
+        _residency(request),
+        pools,
+        budget,
+        schedules=schedules,
+        once=_is_late(program, budget, 4),
+        **common,
     )
 
 
@@ -91,7 +118,8 @@ def _move_pieces(
         **common, "order": request.order == "search", "time": request.objective == "time",
     }  # fmt: skip
     split: Split | None = None
-    splits = _splits(program, request, budget) if request.split else iter(())
+    cut = request.split and not _is_late(program, budget, 4)
+    splits = _splits(program, request, budget) if cut else iter(())
     other = next(splits, None)
     first = budget if other is None else budget.share(tuning.spill_unsplit_share)
     found = spill(program, residency, pools, first, **options)
@@ -103,9 +131,9 @@ def _move_pieces(
         pieces = other.packed.source
         # Moves keep what the split, in one pool, may have pieces compute again.
         once = Program(pieces.graph, tuple(dict.fromkeys(pieces.order)))
-        cut = spill(once, residency, pools, share, **options)
-        if _moves_less(cut, found):
-            found, split = cut, other
+        moved = spill(once, residency, pools, share, **options)
+        if _moves_less(moved, found):
+            found, split = moved, other
         other = next(splits, None)
     if request.split and found.shortfall is not None:
         found = replace(found, shortfall=_proved_or_tried(program, request, found.shortfall))

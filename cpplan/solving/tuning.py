@@ -71,6 +71,9 @@ class SolvingTuning:
         Share of the time left for each search for pieces, and for the moves of their bands.
     spill_unsplit_share
         Share of the time left after the first such search for moves of the model without pieces.
+    spill_seconds_an_op, spill_grace
+        Least seconds for each op to plan moves, and to check the plan; seconds by which these may
+        exceed the time left, since no plan is worse than a late one.
     spill_pieces_checked
         Time reserved to check bands that move, as a multiple of the time to derive the pieces.
     smaller_share, smaller_ops
@@ -109,6 +112,8 @@ class SolvingTuning:
     spill_unsplit_share: float = 0.2
     spill_split_share: float = 0.4
     spill_pieces_share: float = 0.5
+    spill_seconds_an_op: float = 90e-6
+    spill_grace: float = 0.6
     spill_pieces_checked: float = 9.0
     smaller_share: float = 0.1
     smaller_ops: int = 1000

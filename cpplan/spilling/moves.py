@@ -124,11 +124,14 @@ class _Names:
 
     def __init__(self, ops: Iterable[str]):
         self.taken = set(ops)
+        # Name -> the last number it was given: a tensor may move thousands of times.
+        self.last: dict[str, int] = {}
 
     def of(self, name: str) -> str:
-        found, number = name, 1
+        found, number = name, self.last.get(name, 1)
         while found in self.taken:
             number += 1
             found = f"{name} #{number}"
         self.taken.add(found)
+        self.last[name] = number
         return found

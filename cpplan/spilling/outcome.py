@@ -49,7 +49,7 @@ class Spilled:
     program
         The model in the order chosen.
     problem
-        Its spilling problem.
+        Its spilling problem; ``None`` if there was no time to build it.
     choice, layout
         The best choice that could be packed, and its packing; ``None`` if there is none.
     bound
@@ -68,7 +68,7 @@ class Spilled:
     """
 
     program: Program
-    problem: SpillProblem
+    problem: SpillProblem | None
     choice: Choice | None
     layout: Layout | None
     bound: MovedBound

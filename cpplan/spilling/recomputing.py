@@ -40,6 +40,7 @@ def spill_or_recompute(
     *,
     share: bool = False,
     schedules: Iterable[Start] = (),
+    once: bool = False,
     report: Report = lambda paid, bound, source: None,
 ) -> Spilled:
     """The plan of least time found within the budget, in which ops may run again.
@@ -61,6 +62,8 @@ def spill_or_recompute(
         True if an op may write over an input that no later op reads.
     schedules
         Schedules in which ops run again, to start from.
+    once
+        True if no op shall run again, since there is too little time.
     report
         As in :func:`~cpplan.spilling.solve.spill`.
 
@@ -81,6 +84,9 @@ def spill_or_recompute(
     >>> spill_or_recompute(program, Residency(), pools, make_budget(10), share=False).layout.order
     ('f', 'g', 'h', 'f~1', 'k')
     """
+    if once:
+        found = spill(program, residency, pools, budget, share=share, time=True, report=report)
+        return _bounded(replace(found, origin={}))
     known = Schedules(program.graph, residency, pools, share=share)
     search = _Search(known, program, budget, report)
     try:
@@ -200,12 +206,19 @@ class _Search:
                 share=self.known.share, time=True,
             )  # fmt: skip
             found = replace(empty, origin={})
-        fails = self.best is None and found.shortfall is not None
-        short = find_shortfall(found.problem, alone=True) if fails else None
-        return replace(
-            found,
-            bound=MovedBound(0, EVERY_OP_ONCE),
-            every_order=True,
-            shortfall=short,
-            exhausted=False,
-        )
+        return _bounded(found)
+
+
+def _bounded(found: Spilled) -> Spilled:
+    """The outcome with a bound that holds for every schedule; no op may fit in any of them."""
+    short = None
+    if found.layout is None and found.shortfall is not None:
+        assert found.problem is not None
+        short = find_shortfall(found.problem, alone=True)
+    return replace(
+        found,
+        bound=MovedBound(0, EVERY_OP_ONCE),
+        every_order=True,
+        shortfall=short,
+        exhausted=False,
+    )

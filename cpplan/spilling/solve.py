@@ -11,8 +11,9 @@ import numpy as np
 
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
-from cpplan.runtime.budget import Budget, make_budget
+from cpplan.runtime.budget import Budget, make_budget, tuned
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.cp_sat_gaps import make_model
@@ -67,8 +68,11 @@ def spill(
     >>> found.choice.paid, found.bound.value, found.layout.order
     (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """
+    begin = budget.deadline.elapsed()
     search = SpillSearch(program, residency, pools, share=share, time=time, report=report)
     search.known = places or {}
+    if len(program.order) >= tuned(PackingTuning).many_buffers:
+        search.expect(budget.deadline.elapsed() - begin)
     order_of, before = program.order, program.graph.predecessors
     free = any(one not in before[two] for one, two in pairwise(order_of))
     if order and free:
@@ -111,7 +115,8 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     program, tuning = given.program, active()
     graph, share = program.graph, given.share
     given.searches_orders = True
-    _run(given, budget.share(tuning.given_share))
+    several = given.allows(8, budget.deadline)
+    _run(given, budget.share(tuning.given_share if several else 1.0))
     bound = given.bound_every_order(budget.share(tuning.every_order_share).deadline)
     best, found_by, exhausted = given, "given order", False
 
@@ -141,7 +146,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
             least = try_every_choice(given, place, turn.deadline, any_order=True)
             exhausted = least is None
             bound = max(bound, MovedBound(least or 0, ALL_ORDERS), key=lambda one: one.value)
-    if not settled() and not budget.deadline.expired():
+    if not settled() and given.allows(4, budget.deadline) and not budget.deadline.expired():
         for order, name in _orders(given, budget):
             if settled() or budget.deadline.expired():
                 break

@@ -104,7 +104,13 @@ class SpillingTuning:
     hiding_share
         If the slow pool has a copy engine: share of the time for running copies beside ops.
     checked
-        Time reserved for making and checking the plan, as a multiple of its first layout's time.
+        Time reserved to make and check a plan: multiples of the time for a layout, and of the time
+        for the bound by prices.
+    many_first_rule_share
+        With many ops: share of the time left for the first eviction rule.
+    many_laid_out, many_checked
+        With many ops: time expected for a layout, as a multiple of the time to build the problem;
+        and the time reserved, as before.
     every_choice_ops, every_choice_edges, every_choice_share
         Most ops for which all choices of gaps, or of orders and gaps, are tried; most steps from
         one state of the pools to the next for that; share of the time left.
@@ -174,7 +180,10 @@ class SpillingTuning:
     schedules_planned: int = 3
     rules_share: float = 0.2
     hiding_share: float = 0.15
-    checked: float = 4.0
+    checked: tuple[float, float] = (4.0, 1.0)
+    many_first_rule_share: float = 0.6
+    many_laid_out: float = 1.8
+    many_checked: tuple[float, float] = (1.3, 9.0)
     every_choice_ops: int = 12
     every_choice_edges: int = 20_000
     every_choice_share: float = 0.5

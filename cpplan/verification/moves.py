@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from cpplan.model.errors import InputError, VerificationError
-from cpplan.model.graph import Graph
+from cpplan.model.graph import Graph, Op
 from cpplan.model.moves import Move
 from cpplan.model.plan import Plan
+from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.moved import MovedProgram, program_with_moves
 from cpplan.program.runs_graph import graph_of_runs
@@ -18,14 +21,29 @@ from cpplan.program.timeline import begun_copies
 from cpplan.verification.access_trace import Access, replay
 from cpplan.verification.pieces import Described, describe_pieces
 from cpplan.verification.runs import Run
+from cpplan.verification.storages import storages_held
 
 
-class Still(NamedTuple):
+@dataclass(frozen=True)
+class Still:
     """The model's program in a plan's order, without moves, its accesses and its runs."""
 
     program: Program
-    accesses: Sequence[Access]
-    runs: Sequence[Run]
+    residency: Residency
+
+    @property
+    def accesses(self) -> Sequence[Access]:
+        """All accesses, listed on first use."""
+        return self._demands[0]
+
+    @property
+    def runs(self) -> Sequence[Run]:
+        """The run of each op, made on first use."""
+        return self._demands[1]
+
+    @cached_property
+    def _demands(self) -> tuple[Sequence[Access], Sequence[Run]]:
+        return replay(self.program, self.residency)
 
 
 def check_moves(graph: Graph, plan: Plan) -> Still:
@@ -68,22 +86,25 @@ def check_moves(graph: Graph, plan: Plan) -> Still:
         program = to_anf(graph, ops)
     except InputError as error:
         raise VerificationError(str(error)) from error
-    accesses, runs = replay(program, plan.residency)
-    _Walk(graph, plan, runs, copies).walk()
-    return Still(program, accesses, runs)
+    _Walk(graph, plan, copies).walk()
+    return Still(program, plan.residency)
 
 
 class _Walk:
-    """A walk through the order with the pools that hold each storage's bytes."""
+    """A walk through the order with the pools that hold each storage's bytes.
 
-    def __init__(self, graph: Graph, plan: Plan, runs: Sequence[Run], copies: dict[str, Move]):
+    Since every op runs once, each storage has a single retention without its moves.
+    """
+
+    def __init__(self, graph: Graph, plan: Plan, copies: dict[str, Move]):
         self.graph, self.plan, self.copies = graph, plan, copies
         self.fast, self.slow = (pool.name for pool in plan.pools)
-        self.run = {run.op.name: run for run in runs}
+        held, _, _ = storages_held(graph, plan.residency)
+        self.held = {graph.columns.names[k] for k in np.flatnonzero(held).tolist()}
         self.direct: dict[str, dict[str, Move]] = defaultdict(dict)
         for move in plan.moves:
             if not move.is_step:
-                if move.name not in self.run or move.tensor in self.direct[move.name]:
+                if move.name not in graph.op or move.tensor in self.direct[move.name]:
                     raise VerificationError(
                         f"{_described(move)}: expected one such move of an op {move.name!r}"
                     )
@@ -102,21 +123,26 @@ class _Walk:
             self.kinds[root].add(tensor.kind)
             if tensor.pools is not None and graph.tensor[root].nbytes:
                 self.allowed[root] &= set(tensor.pools)
-        for run in runs:
-            for name in run.op.outputs + run.op.workspaces:
-                if self._writes(run, name):
-                    self.writers[graph.root[name][0]].add(name)
+        # Op -> tensors of which it writes bytes that it does not pass on from an input.
+        self.written: dict[str, list[str]] = {}
+        for op in graph.ops:
+            made = op.outputs + op.workspaces
+            self.written[op.name] = own = [name for name in made if self._writes(op, name)]
+            for name in own:
+                self.writers[graph.root[name][0]].add(name)
 
-    def _writes(self, run: Run, name: str) -> bool:
-        """True if an op writes bytes of a tensor that it does not pass on from an input."""
-        place = run.places[name]
-        covered = place.begin
-        inputs = [run.places[other] for other in run.op.inputs]
-        for begin, end in sorted(
-            (p.begin, p.end) for p in inputs if p.retention is place.retention
-        ):
-            covered = max(covered, end) if begin <= covered else covered
-        return covered < place.end or all(p.retention is not place.retention for p in inputs)
+    def _writes(self, op: Op, name: str) -> bool:
+        root, covered = self.graph.root[name]
+        sources = [other for other in op.inputs if self.graph.root[other][0] == root]
+        end = covered + self.graph.tensor[name].nbytes
+        for begin, stop in sorted(map(self._span, sources)):
+            covered = max(covered, stop) if begin <= covered else covered
+        return covered < end or not sources
+
+    def _span(self, name: str) -> tuple[int, int]:
+        """Bytes of a tensor in its storage."""
+        begin = self.graph.root[name][1]
+        return begin, begin + self.graph.tensor[name].nbytes
 
     def _is_brought(self, root: str) -> bool:
         """True if the caller writes a storage before the first step; ops may write in it later."""
@@ -128,24 +154,21 @@ class _Walk:
                 move = self.copies[name]
                 (self._wait if move.kind == "wait" else self._copy)(move)
             else:
-                self._op(self.run[name])
+                self._op(self.graph.op[name])
         for op, moves in self.direct.items():
-            accessed = self._storages(self.run[op])
+            accessed = self._storages(self.graph.op[op])
             for move in moves.values():
                 if move.tensor not in accessed:
                     raise VerificationError(
                         f"{_described(move)}: the op does not access the tensor"
                     )
 
-    def _storages(self, run: Run) -> dict[str, bool]:
+    def _storages(self, op: Op) -> dict[str, bool]:
         """Storages of an op in the pools -> True if the op is the first to write them."""
-        found: dict[str, bool] = {}
-        read = {run.places[name].retention.name for name in run.op.inputs}
-        for name in run.op.tensors:
-            retention = run.places[name].retention
-            if retention.placed:
-                found[retention.name] = retention.name not in read
-        return found
+        roots = self.graph.root
+        read = {roots[name][0] for name in op.inputs}
+        accessed = [roots[name][0] for name in op.tensors]
+        return {root: root not in read for root in accessed if root in self.held}
 
     def _check_movable(self, move: Move) -> None:
         root = move.tensor
@@ -208,22 +231,20 @@ class _Walk:
         assert holds is not None
         holds.add(copy.target)
 
-    def _op(self, run: Run) -> None:
-        direct = self.direct.get(run.op.name, {})
-        storages = self._storages(run)
-        passes = not any(
-            self._writes(run, name) for name in run.op.outputs + run.op.workspaces
-        ) and bool(run.op.outputs)
-        passed = {run.places[name].retention.name for name in run.op.outputs} if passes else set()
-        crossing = self._crossing(run) if direct else {}
-        here = f"op {run.op.name!r}"
+    def _op(self, op: Op) -> None:
+        direct = self.direct.get(op.name, {})
+        storages = self._storages(op)
+        passes = bool(op.outputs) and not self.written[op.name]
+        passed = {self.graph.root[name][0] for name in op.outputs} if passes else set()
+        crossing = self._crossing(op) if direct else {}
+        here = f"op {op.name!r}"
         for root, begins in storages.items():
             move = direct.get(root)
             if move is not None:
                 self._check_movable(move)
                 whole = self.graph.tensor[root].nbytes
                 size = 0 if root in passed else min(crossing[root], whole)
-                self._check_direct(run, move, begins, size)
+                self._check_direct(op, move, begins, size)
             pool = self.fast if move is None else self.slow
             self._check_pool(root, pool, here)
             if begins and not (self.holds.get(root) or len(self.writers[root]) > 1):
@@ -233,19 +254,17 @@ class _Walk:
             else:
                 self._found(root, pool, here)
 
-    def _crossing(self, run: Run) -> dict[str, int]:
+    def _crossing(self, op: Op) -> dict[str, int]:
         """Sum of the bytes of an op's tensors in each storage."""
         found: dict[str, int] = defaultdict(int)
-        for name in dict.fromkeys(run.op.tensors):
-            place = run.places[name]
-            found[place.retention.name] += place.end - place.begin
+        for name in dict.fromkeys(op.tensors):
+            found[self.graph.root[name][0]] += self.graph.tensor[name].nbytes
         return found
 
-    def _check_direct(self, run: Run, move: Move, begins: bool, size: int) -> None:
+    def _check_direct(self, op: Op, move: Move, begins: bool, size: int) -> None:
         if (move.kind == "write") != begins:
             raise VerificationError(
-                f"{_described(move)}: op {run.op.name!r} "
-                f"{'writes' if begins else 'reads'} the tensor"
+                f"{_described(move)}: op {op.name!r} {'writes' if begins else 'reads'} the tensor"
             )
         if move.size != size:
             raise VerificationError(f"{_described(move)}: moves {size} B, not {move.size} B")

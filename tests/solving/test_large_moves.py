@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,11 +11,13 @@ from cpplan.program import moved, storages
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
-from cpplan.spilling import heuristics, problem
+from cpplan.spilling import heuristics, packed, problem
+from cpplan.spilling import moves as order_moves
 from cpplan.spilling.bounds import bound_by_prices
 from cpplan.spilling.loads import Loads
+from cpplan.spilling.search import one_order
 from cpplan.verification import moves
-from tests.benchmarks.time_limits import GRAPHS
+from tests.benchmarks.time_limits import GRAPHS, with_axes
 
 
 def lines_run(work: Callable[[], object]) -> int:
@@ -138,3 +141,75 @@ def test_an_op_with_many_inputs_to_overwrite_is_checked_in_proportion_to_them():
         verify(graph, plan)
         compared.append(Name.compared)
     assert compared[1] < 6 * compared[0]
+
+
+def test_moves_are_checked_without_an_access_trace(monkeypatch):
+    graph = GRAPHS["residual"](60)
+    plan = in_half(graph)
+    plan = replace(plan, moved_bytes_bound=0, moved_bytes_bound_by="nothing moves")
+    plan = replace(plan, moved_certificate=None, status="feasible")
+    monkeypatch.setattr(moves, "replay", None)
+    verify(graph, plan)
+
+
+def test_numbers_of_repeated_moves_are_not_counted_up_each_time():
+    class Counted(set):
+        looked_up = 0
+
+        def __contains__(self, name):
+            Counted.looked_up += 1
+            return super().__contains__(name)
+
+    names = order_moves._Names(["reload x #3"])
+    names.taken = Counted(names.taken)
+    found = [names.of("reload x") for _ in range(500)]
+    assert found[:3] == ["reload x", "reload x #2", "reload x #4"]
+    assert len(set(found)) == 500
+    assert Counted.looked_up < 1100
+
+
+POOLS = [Pool("fast", 3072), Pool("slow", read_bandwidth=16, write_bandwidth=16)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order": "search"},
+        {"split": True},
+        {"objective": "time"},
+        {"objective": "time", "remat": True},
+    ],
+)
+def test_without_time_to_plan_moves_there_is_no_plan(options, monkeypatch):
+    graph, tuning = with_axes(GRAPHS["residual"](2200)), {"solving": {"spill_seconds_an_op": 1e9}}
+    monkeypatch.setattr("cpplan.spilling.solve.spill_problem", None)
+    monkeypatch.setattr("cpplan.spilling.search.one_order.spill_problem", None)
+    given = {"pools": POOLS, "spill": True, "time_limit": 60, "workers": 1}
+    plan = solve(graph, tuning=tuning, **given, **options)
+    assert (plan.status, plan.offset, plan.moves) == ("unknown", None, ())
+    assert "was found in time" in plan.message
+
+
+@pytest.mark.parametrize("options", [{"split": True}, {"objective": "time", "remat": True}])
+def test_with_time_for_moves_alone_nothing_else_is_tried(options, monkeypatch):
+    graph = with_axes(GRAPHS["residual"](2200))
+    monkeypatch.setattr("cpplan.solving.best_moves.split_ops", None)
+    monkeypatch.setattr("cpplan.solving.best_moves.rematerialize", None)
+    tuning = {"solving": {"spill_seconds_an_op": 0.4, "spill_grace": 1000.0}}
+    plan = solve(graph, pools=POOLS, spill=True, time_limit=60, workers=1, tuning=tuning, **options)
+    assert (plan.status, plan.pieces, len(plan.order)) == ("optimal", (), 2200)
+
+
+def test_with_time_for_one_layout_only_one_is_made(monkeypatch):
+    made = []
+
+    def lay_out(*given, **options):
+        made.append(given)
+        return packed.lay_out(*given, **options)
+
+    monkeypatch.setattr(one_order, "lay_out", lay_out)
+    graph, tuning = GRAPHS["residual"](2200), {"spilling": {"many_laid_out": 1e6}}
+    plan = solve(graph, pools=POOLS, spill=True, time_limit=20, workers=1, tuning=tuning)
+    assert plan.moves
+    assert len(made) == 1

@@ -15,7 +15,6 @@ from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
-from cpplan.verification.access_trace import replay
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
 from cpplan.verification.moves import Still
 
@@ -40,7 +39,7 @@ def _read(case: Case) -> tuple[Still, Plan]:
         residency=case.residency, sharing=("in place",) if case.in_place else (),
         time_bound=0 if case.time else None,
     )  # fmt: skip
-    return Still(program, *replay(program, case.residency)), plan
+    return Still(program, case.residency), plan
 
 
 def _prices(case: Case, rng: random.Random) -> RoomPrices:

@@ -91,8 +91,9 @@ class SpillSearch:
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
-        # Seconds taken by the first layout and by the bound by prices.
+        # Seconds taken by the first layout and by the bound by prices; expected with many ops.
         self.layout_seconds = self.prices_seconds = 0.0
+        self.many = False
         # The bound that holds for every order, if it is known.
         self.every_order: MovedBound | None = None
         # True if that bound is computed after this search, since others follow.
@@ -116,6 +117,17 @@ class SpillSearch:
             return True
         return self.choice is not None and self.choice.paid <= self.bound.value
 
+    def expect(self, built: float) -> None:
+        """Expect the time for a layout of many ops, whose problem took so long to build."""
+        self.many = True
+        self.layout_seconds = active().many_laid_out * built
+
+    def allows(self, layouts: int, deadline: Deadline) -> bool:
+        """True unless there are many ops and too little time for layouts and a check."""
+        reserved = active().many_checked[0] * self.layout_seconds
+        needed = layouts * self.layout_seconds
+        return not self.many or deadline.endless or deadline.remaining(reserved) >= needed
+
     def run(self, budget: Budget) -> None:
         """Search until the deadline, or until the best plan is proved optimal."""
         problem, tuning = self.problem, active()
@@ -125,7 +137,7 @@ class SpillSearch:
             return
         if (problem.load(problem.all_kept()) <= problem.capacity).all():
             everything = make_choice(self.problem, problem.all_kept(), "everything kept")
-            if everything.paid == 0:
+            if everything.paid == 0 and self.allows(2, budget.deadline):
                 self._place_known(everything, budget)
                 self._place(everything, budget.share(tuning.still_share))
         if not self.done:
@@ -133,8 +145,10 @@ class SpillSearch:
 
     def _search(self, budget: Budget) -> None:
         problem, tuning = self.problem, active()
-        quick = prices_of_full_steps(problem, budget.deadline)
-        self._bound_by(quick, budget.deadline)
+        quick: dict[int, float] = {}
+        if self.allows(3, budget.deadline):
+            quick = prices_of_full_steps(problem, budget.deadline)
+            self._bound_by(quick, budget.deadline)
         rules = sorted(self._by_rules(problem, budget), key=lambda choice: choice.paid)
         best = rules[0]
         repacking = self._repacking(budget)
@@ -302,7 +316,9 @@ class SpillSearch:
 
     def _keep_time(self, deadline: Deadline) -> None:
         """Reserve the time for making a plan of the best layout and for checking it."""
-        deadline.reserve(active().checked * self.layout_seconds + self.prices_seconds)
+        tuning = active()
+        layout, prices = tuning.many_checked if self.many else tuning.checked
+        deadline.reserve(layout * self.layout_seconds + prices * self.prices_seconds)
 
     def _place_first(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Take the cheapest of some sorted choices that heuristics can pack."""
@@ -370,12 +386,15 @@ class SpillSearch:
 
         Rules that differ most come first, in case time is up; choices come in the order registered.
         """
-        share = budget.share(active().rules_share).deadline
-        names, found = heuristics.names(), {}
+        tuning, names = active(), heuristics.names()
+        found: dict[str, Choice] = {}
+        share = budget.share(tuning.rules_share).deadline
+        # Without any rule, all moves that are possible are made: far more to lay out and check.
+        first = budget.share(tuning.many_first_rule_share).deadline if self.many else share
         early = [name for name in _EARLY if name in names]
         with suppress(TimeUpError):
             for name in dict.fromkeys([*early, *names]):
-                kept = heuristics.get(name)(problem, share)
+                kept = heuristics.get(name)(problem, share if found else first)
                 if kept is not None:
                     found[name] = make_choice(self.problem, kept, name)
         yield from (found[name] for name in names if name in found)
