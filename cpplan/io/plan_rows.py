@@ -8,7 +8,6 @@ what is wrong.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -19,7 +18,7 @@ import numpy as np
 from cpplan.io.plain_rows import read_buffers
 from cpplan.io.plan_fields import right_columns
 from cpplan.runtime.collection import without_collection
-from cpplan.runtime.json_file import parse_json, read_text
+from cpplan.runtime.json_file import parse_json, parse_values, read_text
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints
@@ -106,7 +105,7 @@ def _by_rows(text: str) -> tuple[Any, BufferColumns] | None:
     pieces = []
     try:
         # No string has a line end in it: a comma that ends a line parts two rows.
-        values = json.loads(text[:begin] + "\n}")
+        values = parse_values(text[:begin] + "\n}")
         at = begin + len(_OPENING)
         while at < end:
             cut = text.find("},\n", at + _PIECE, end)
@@ -132,5 +131,5 @@ def _columns(text: str) -> dict[str, Any] | None:
             "name": names, "size": size, "lower": lower, "upper": upper, "offset": offset,
             "pool": pools,
         }  # fmt: skip
-    rows = json.loads(f"[{text}]")
+    rows = parse_values(f"[{text}]")
     return right_columns(rows) if rows else None

@@ -9,10 +9,12 @@ import gzip
 import json
 import os
 import zlib
+from collections import Counter
 from os import PathLike
 from typing import Any
 
 from cpplan.model.errors import InputError
+from cpplan.model.printable import quote
 from cpplan.runtime.limits import check_text, read_unpacked
 from cpplan.runtime.regular_file import check_source
 
@@ -74,7 +76,8 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
     Raises
     ------
     InputError
-        If the text is not JSON; names the file, line and column.
+        If the text is not JSON, names the file, line and column; or if an object has a key twice,
+        of which readers may take either.
 
     Examples
     --------
@@ -84,7 +87,9 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
     cpplan.model.errors.InputError: plan.json: not JSON: Expecting ',' delimiter at line 1, column 6
     """
     try:
-        return json.loads(text)
+        return parse_values(text)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
@@ -93,3 +98,29 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
         raise InputError(f"{path}: not JSON: a number is out of range") from error
     except RecursionError as error:
         raise InputError(f"{path}: not a model: JSON nested too deeply") from error
+
+
+def parse_values(text: str) -> Any:
+    """The JSON value of a text, with the errors of ``json.loads``.
+
+    Raises
+    ------
+    InputError
+        If an object has a key twice; names it.
+
+    Examples
+    --------
+    >>> parse_values('{"peak": 8, "peak": 4}')
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: key 'peak' is given twice in one object
+    """
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise InputError(f"key {quote(twice)} is given twice in one object")
+    return found

@@ -34,6 +34,7 @@ from cpplan.verification.needed_buffers import (
 from cpplan.verification.pool_objective import is_peak
 from cpplan.verification.program_plans import Needs, check_program_plan
 from cpplan.verification.rectangles import check_apart, cut_gaps
+from cpplan.verification.symbolic_claims import check_symbols
 
 
 def verify(
@@ -49,8 +50,8 @@ def verify(
     bound is at most the value that it bounds, has the name of a known bound that applies to such a
     plan (:mod:`cpplan.verification.bound_table`), and is proved again unless it rests on a search
     (:func:`check_plan` returns the kind of proof); if tensors move between pools, that every op and
-    every move finds their bytes in the pool where it looks. O(n log n + n × buffers live at once /
-    a machine word).
+    every move finds their bytes in the pool where it looks; if sizes depend on variables, that the
+    plan's expressions are the model's. O(n log n + n × buffers live at once / a machine word).
 
     Parameters
     ----------
@@ -98,6 +99,9 @@ def check_plan(
     'recomputed'
     """
     check_types(source, plan)
+    _check_said_once(plan)
+    if not isinstance(source, Problem) and plan.offset is not None:
+        check_symbols(source.graph if isinstance(source, Program) else source, plan)
     if plan.spills:
         moved, copied = _check_moved(source, plan, dims)
         if plan.copied_bytes != copied:
@@ -117,6 +121,15 @@ def check_plan(
             verify(source, plan, dims=values)
         source, plan = bind_largest(source, plan)
     return _check_placed(source, plan)[0]
+
+
+def _check_said_once(plan: Plan) -> None:
+    """Raise if a list whose order says nothing has an entry twice."""
+    for what in ("inputs", "outputs", "sharing", "relations"):
+        listed = getattr(plan, what)
+        if len(set(listed)) < len(listed):
+            twice = next(entry for k, entry in enumerate(listed) if entry in listed[:k])
+            raise VerificationError(f"the plan's {what} have {twice!r} twice")
 
 
 def verify_counting(source: Graph | Program, plan: Plan) -> Plan:
@@ -179,9 +192,11 @@ def _check_placed(source: Graph | Program | Problem, plan: Plan) -> tuple[Proofs
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:
     claims = plan.order, plan.views, plan.relations, plan.sharing, plan.first, plan.last
-    if any(claims) or plan.cost is not None or plan.base_cost is not None:
+    ends = plan.inputs, plan.outputs
+    if any(claims) or any(ends) or plan.cost is not None or plan.base_cost is not None:
         raise VerificationError(
-            "a bare problem has no order, cost, views or relations, but the plan has"
+            "a bare problem has no order, cost, views, relations, inputs or outputs, but the plan "
+            "has"
         )
     if plan.pools != source.pools:
         names = [", ".join(repr(p.name) for p in pools) for pools in (plan.pools, source.pools)]

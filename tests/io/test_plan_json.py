@@ -7,9 +7,11 @@ import pytest
 
 from cpplan import solve
 from cpplan.io.plan_json import plan_text, plan_to_dict
+from cpplan.model.errors import InputError
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
+from cpplan.model.small_graphs import two_chains
 
 
 def test_a_plan_of_many_buffers_is_written_in_pieces_of_the_same_text(monkeypatch, tmp_path):
@@ -48,3 +50,13 @@ def test_lines_of_buffers_are_what_json_writes(placed):
     lines = [line.strip().rstrip(",") for line in text.splitlines() if line.startswith('  {"name"')]
     assert lines == [json.dumps(row) for row in plan_to_dict(plan)["buffers"]]
     assert json.loads(text)["buffers"] == plan_to_dict(plan)["buffers"]
+
+
+@pytest.mark.parametrize("key", ["scope", "size"])
+def test_a_key_given_twice_is_refused(key, tmp_path):
+    """Some readers take the first, others the last."""
+    path = tmp_path / "plan.json"
+    solve(two_chains()).save(path)
+    path.write_text(path.read_text().replace(f'"{key}"', f'"{key}": 1, "{key}"', 1))
+    with pytest.raises(InputError, match=f"plan.json: key '{key}' is given twice in one object"):
+        Plan.load(path)

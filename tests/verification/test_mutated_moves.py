@@ -1,4 +1,7 @@
-"""``verify`` rejects every plan with moves that was right before one thing in it was changed."""
+"""``verify`` rejects every plan with moves that was right before something in it was changed.
+
+Here are the changes of more than one value; ``test_mutated_plans`` changes one at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cases import seeds
+from support.plan_mutations import unexplained
 from support.plan_verdicts import accepts
 from support.spill_oracle import random_spill_graph
 
@@ -56,25 +60,10 @@ def _without_a_move(rng: random.Random, plan: Plan) -> Plan:
     return replace(plan, order=order, moves=tuple(m for m in plan.moves if m != gone))
 
 
-def _with_another_size(rng: random.Random, plan: Plan) -> Plan:
-    number = rng.randrange(len(plan.moves))
-    moves = list(plan.moves)
-    moves[number] = moves[number]._replace(size=moves[number].size + rng.choice([-8, 8, 1]))
-    return replace(plan, moves=tuple(moves))
-
-
 def _turned_around(rng: random.Random, plan: Plan) -> Plan:
     number = rng.randrange(len(plan.moves))
     moves, move = list(plan.moves), plan.moves[number]
     moves[number] = move._replace(source=move.target, target=move.source)
-    return replace(plan, moves=tuple(moves))
-
-
-def _of_another_kind(rng: random.Random, plan: Plan) -> Plan:
-    number = rng.randrange(len(plan.moves))
-    moves, move = list(plan.moves), plan.moves[number]
-    kinds = {"spill", "reload", "read", "write"} - {move.kind}
-    moves[number] = move._replace(kind=rng.choice(sorted(kinds)))
     return replace(plan, moves=tuple(moves))
 
 
@@ -88,10 +77,6 @@ def _of_another_tensor(rng: random.Random, plan: Plan) -> Plan | None:
     return replace(plan, moves=tuple(moves))
 
 
-def _bound_above(rng: random.Random, plan: Plan) -> Plan:
-    return replace(plan, moved_bytes_bound=(plan.moved_bytes or 0) + rng.choice([1, 8]))
-
-
 def _bound_of_no_proof(rng: random.Random, plan: Plan) -> Plan:
     return replace(
         plan,
@@ -100,10 +85,6 @@ def _bound_of_no_proof(rng: random.Random, plan: Plan) -> Plan:
         moved_certificate=None,
         status="optimal",
     )
-
-
-def _wrong_status(rng: random.Random, plan: Plan) -> Plan:
-    return replace(plan, status="feasible" if plan.status == "optimal" else "optimal")
 
 
 def _another_pool(rng: random.Random, plan: Plan) -> Plan:
@@ -118,16 +99,6 @@ def _smaller_pool(rng: random.Random, plan: Plan) -> Plan | None:
     fast, slow = plan.pools
     used = plan.pool_peaks[fast.name]
     return replace(plan, pools=(replace(fast, capacity=used - 1), slow)) if used else None
-
-
-def _for_every_order(rng: random.Random, plan: Plan) -> Plan | None:
-    return replace(plan, scope="every order") if plan.moved_bytes_bound else None
-
-
-def _later_end(rng: random.Random, plan: Plan) -> Plan:
-    upper = plan.upper.copy()
-    upper[rng.randrange(len(upper))] += rng.choice([-1, 1])
-    return replace(plan, upper=upper)
 
 
 def _overlapping(rng: random.Random, plan: Plan) -> Plan | None:
@@ -186,21 +157,13 @@ def _views_elsewhere(rng: random.Random, plan: Plan) -> Plan | None:
 
 MUTATIONS: list[Mutation] = [
     _without_a_move,
-    _with_another_size,
     _turned_around,
-    _of_another_kind,
     _of_another_tensor,
-    _bound_above,
     _bound_of_no_proof,
-    _wrong_status,
-    _another_pool,
     _smaller_pool,
-    _for_every_order,
-    _later_end,
     _overlapping,
     _move_at_another_time,
     _moved_for_nothing,
-    _views_elsewhere,
 ]
 
 
@@ -217,6 +180,7 @@ def rejected(seed: int) -> int:
             cpplan.verify(graph, changed)
         assert "\n" not in str(caught.value)
         count += 1
+    assert unexplained(graph, plan, few=20) == []
     return count
 
 
@@ -226,8 +190,8 @@ def test_mutated_plans_are_rejected(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_five_hundred_mutated_plans_are_rejected() -> None:
-    assert sum(rejected(seed) for seed in range(100, 150)) >= 500
+def test_three_hundred_mutated_plans_are_rejected() -> None:
+    assert sum(rejected(seed) for seed in range(100, 150)) >= 300
 
 
 def test_tensors_lie_only_in_pools_that_they_name() -> None:
