@@ -6,7 +6,7 @@ each thread of a worker does.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal
 
 from cpplan.batches.isolation import Processes
@@ -50,10 +50,13 @@ def check_processes(wanted: object) -> None:
         raise InputError(f"processes must be an integer from 1 on, not {wanted!r}")
 
 
-def run_here(tasks: Sequence[Task], processes: int) -> Generator[Row]:
-    """Rows as tasks finish, at most ``processes`` of them running at once."""
+def run_here(tasks: Sequence[Task], processes: int, tell: Callable[[str], None]) -> Generator[Row]:
+    """Rows as tasks finish, at most ``processes`` of them running at once.
+
+    ``tell`` gets a line, in any thread, about each group of loops that is compiled.
+    """
     joblib = need_joblib()
-    own = Processes()
+    own = Processes(tell)
     work = joblib.Parallel(
         n_jobs=processes, backend="threading", return_as="generator_unordered", batch_size=1
     )

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
 from cpplan.batches.task import Task
-from cpplan.batches.task_planning import Row, failed, lacks_memory, machine
+from cpplan.batches.task_planning import LACKS, Row, failed, lacks_memory, machine
 from cpplan.model.printable import MESSAGE, printable
+from cpplan.runtime.compiled import prepare_all, telling
+from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.loop_cache import environment
+from cpplan.solving.all_loops import GROUPS
+
+# Seconds between two looks if the run was stopped, while loops are compiled.
+_PATIENCE = 0.2
 
 # Environment variables that set the number of threads of libraries.
 _THREADS = (
@@ -26,9 +33,16 @@ _THREADS = (
 
 
 class Processes:
-    """The processes of one run, which can all be ended at once."""
+    """The processes of one run, which can all be ended at once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    tell
+        Function called, in any thread, with a line about each group of loops that is compiled.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
+        self._tell = tell
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
@@ -41,13 +55,13 @@ class Processes:
         # With this process's module path, the new process finds the same packages.
         code += f"import sys; sys.path[:] = {sys.path!r}; "
         code += "from cpplan.batches.task_process import main; main()"
-        pipe, environment = subprocess.PIPE, os.environ | dict.fromkeys(_THREADS, str(threads))
+        pipe, own = subprocess.PIPE, environment() | dict.fromkeys(_THREADS, str(threads))
         with self._lock:
             if self._stopped:
                 raise KeyboardInterrupt
             process = subprocess.Popen(
                 [sys.executable, "-c", code],
-                stdin=pipe, stdout=pipe, stderr=pipe, env=environment,
+                stdin=pipe, stdout=pipe, stderr=pipe, env=own,
             )  # fmt: skip
             self._running.add(process)
         return process
@@ -73,7 +87,26 @@ class Processes:
             process.wait()
 
     def run(self, task: Task) -> Row:
-        """The task's row; its status tells if the process failed or took too long."""
+        """The task's row; its status tells if the process failed or took too long.
+
+        If the task lacks compiled loops, they are compiled, once for all tasks, and the task is run
+        again: neither its limits nor its plan depend on what was compiled before.
+        """
+        try:
+            while LACKS in (row := self._run(task)):
+                self._compile(row[LACKS])
+        except RuntimeError as error:
+            return failed(task, "error", str(error)) | {"machine": machine()}
+        return row
+
+    def _compile(self, names: Sequence[str]) -> None:
+        """Compile groups of loops, unless another task's thread does so already."""
+        with telling(self._tell):
+            while not prepare_all([GROUPS[name] for name in names], Deadline(_PATIENCE)):
+                if self._stopped:
+                    raise KeyboardInterrupt
+
+    def _run(self, task: Task) -> Row:
         start = time.perf_counter()
         process = self.start(task.setting.threads)
         # ``communicate`` would close standard input, and the process lives only while that is open.

@@ -20,6 +20,7 @@ from cpplan.batches.table import need_arrow, read_rows, to_table
 from cpplan.batches.task_planning import Row
 from cpplan.model.errors import InputError
 from cpplan.runtime.atomic import write_text
+from cpplan.runtime.file_lock import lock_file
 from cpplan.runtime.regular_file import resolve_target
 
 _LOCK, _TABLE = "lock", "table"
@@ -81,7 +82,7 @@ class RowStore:
         except OSError as error:
             raise InputError(f"{self._folder}: cannot be written: {error.strerror}") from error
         try:
-            _take(stream)
+            lock_file(stream)
         except OSError as error:
             stream.close()
             raise InputError(f"{self.path}: another run is writing it") from error
@@ -126,15 +127,3 @@ def _read_part(path: Path) -> Row | None:
     except (OSError, ValueError):
         return None
     return row if isinstance(row, dict) else None
-
-
-def _take(stream: IO[str]) -> None:
-    """Lock a file until it is closed or the process ends; ``OSError`` if it is locked already."""
-    try:
-        import fcntl
-    except ImportError:
-        import msvcrt
-
-        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        return
-    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from os import PathLike
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from cpplan.batches.dispatch import BACKENDS, Backend, count_processes, need_joblib, run_here
@@ -22,7 +23,6 @@ from cpplan.batches.task import Task, make_limits, make_tasks
 from cpplan.batches.task_planning import Row
 from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.packing import heuristics
-from cpplan.solving.all_loops import warm_up
 
 if TYPE_CHECKING:
     import pandas
@@ -76,7 +76,8 @@ def batch(
     retry
         Run failed tasks again.
     progress
-        Called at the start, and with every row.
+        Called at the start, with every row, and with a note, in any thread, when loops are
+        compiled; calls do not overlap.
 
     Returns
     -------
@@ -115,9 +116,7 @@ def batch(
     def run(some: Sequence[Task], tell: Callable[[str], None]) -> Generator[Row]:
         if processes is None:
             return run_on_dask(some, scheduler)
-        # Compile once, before each of many processes starts to compile the same loops.
-        warm_up(tell=lambda group: tell(f"compiling the loops for {group}, once"))
-        return run_here(some, processes)
+        return run_here(some, processes, tell)
 
     rows = _run(tasks, run, store, chosen, retry, progress or (lambda _: None))
     return to_frame(rows, chosen)
@@ -142,18 +141,19 @@ def _run(
         progress(BatchProgress(kept, len(tasks), kept, 0.0, others=others))
         missing = [task for task in tasks if task.key not in rows]
         if missing:
+            showing = Lock()
 
-            def tell(note: str) -> None:
-                seconds = time.monotonic() - start
-                progress(BatchProgress(kept, len(tasks), kept, seconds, note=note))
+            def show(row: Row | None = None, note: str | None = None) -> None:
+                with showing:
+                    seconds = time.monotonic() - start
+                    progress(BatchProgress(len(rows), len(tasks), kept, seconds, row, note))
 
-            with closing(run(missing, tell)) as coming:
+            with closing(run(missing, lambda note: show(note=note))) as coming:
                 for row in coming:
                     if store is not None:
                         store.keep(row)
                     rows[row["key"]] = row
-                    seconds = time.monotonic() - start
-                    progress(BatchProgress(len(rows), len(tasks), kept, seconds, row))
+                    show(row)
         ordered = [rows[task.key] for task in tasks]
         if store is not None:
             store.finish(ordered, baselines)

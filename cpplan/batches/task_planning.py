@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cpplan.batches.task import Task
 
 Row = dict[str, Any]
+# Key of the names of the groups of loops that a task lacks: it is all that the answer has then.
+LACKS = "lacks"
 # Texts in messages of Python, of the library loader and of C++ code when memory runs out.
 _NO_MEMORY = (
     "bad_alloc",

@@ -7,7 +7,11 @@ import os
 import pickle
 import sys
 import threading
-from typing import BinaryIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
+
+if TYPE_CHECKING:
+    from cpplan.batches.task_planning import Row
 
 
 def main() -> None:
@@ -17,19 +21,30 @@ def main() -> None:
     this process ends, even if its parent was killed.
     """
     answer = _own_output()
-    from cpplan.batches.task_planning import failed, plan_task
+    from cpplan.batches.task_planning import LACKS, failed, plan_task
+    from cpplan.runtime.compiled import LoopGroup, leave_compiling_to
 
     # Set the limit before the model is read: the model itself may be large.
     memory = pickle.load(sys.stdin.buffer)
     reason = limit_memory(memory)
     task = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_input, args=(sys.stdin.buffer,), daemon=True).start()
-    row = plan_task(task) if reason is None else failed(task, "error", reason)
-    answer.write(json.dumps(row).encode())
-    answer.close()
-    # Nothing else needs an orderly end.
-    sys.stderr.flush()
-    os._exit(0)
+    answering = threading.Lock()
+
+    def end_with(row: Row) -> NoReturn:
+        # Another thread may lack loops too.
+        answering.acquire()
+        answer.write(json.dumps(row).encode())
+        answer.close()
+        # Nothing else needs an orderly end.
+        sys.stderr.flush()
+        os._exit(0)
+
+    def lack(groups: Sequence[LoopGroup]) -> NoReturn:
+        end_with({LACKS: [group.name for group in groups]})
+
+    leave_compiling_to(lack)
+    end_with(plan_task(task) if reason is None else failed(task, "error", reason))
 
 
 def _own_output() -> BinaryIO:

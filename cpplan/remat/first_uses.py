@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.small_graphs import read_at_the_end
 from cpplan.remat.heuristics.dropping import drop
@@ -27,8 +29,9 @@ def use_schedules() -> None:
 
 
 def use_packed_schedules() -> None:
-    """Make 100 moves of the search over packed schedules."""
-    search_packed(_recomputable(), 12, range(4), Budget(_ENDLESS), moves=100)
+    """Make ten moves of the search over packed schedules, from no packing and from a known one."""
+    for offsets in (None, np.zeros(4, np.int64)):
+        search_packed(_recomputable(), 12, range(4), Budget(_ENDLESS), moves=10, offsets=offsets)
 
 
 def _recomputable() -> RematProblem:

@@ -1,15 +1,16 @@
 """Compiles groups of loops once for each installation, within the run's deadline.
 
-The first use of a loop compiles it, which takes seconds, and stores the result beside the code.
-``prepare`` is called before a loop is used. If the loop is not compiled yet, another process
-compiles it, and the run waits for that process only as long as its deadline allows: time limits
-also hold on the first run. ``compile_groups`` compiles ahead of time. Each room declares its groups
-in its ``loops.py``.
+The loops of a group are compiled together, which takes a second or two, and stored beside the code
+as its *library*. ``prepare`` is called before a loop is used. If its group is not compiled yet,
+another process compiles it, and the run waits for that process only as long as its deadline allows:
+time limits also hold on the first run. ``compile_groups`` compiles ahead of time. Each room
+declares its groups in its ``loops.py``.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import subprocess
 import sys
@@ -22,10 +23,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cpplan.runtime.cores import available_cores
-from cpplan.runtime.loop_cache import begin_storing, environment, stamp
+from cpplan.runtime.loop_cache import (
+    compiling,
+    environment,
+    library_path,
+    ready_libraries,
+    store,
+)
+from cpplan.runtime.loop_compiler.loop import is_noting, noting
 
 if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
@@ -50,10 +58,10 @@ class LoopGroup:
     name
         Name by which users ask for the group.
     kernels
-        Modules with the loops. A module is in one group only: its stored code is deleted before its
-        group is compiled.
+        Modules with the loops. A module is in one group only.
     first_use
-        ``module:function`` that calls every loop with the types of real uses.
+        ``module:function`` that calls every loop that Python calls, with the types of real uses.
+        It runs as Python: the loops are compiled for the arguments that it gives them.
 
     Examples
     --------
@@ -67,7 +75,7 @@ first_use='cpplan.packing.first_uses:sizes')
     first_use: str
 
     def use(self) -> None:
-        """Use every loop once, which compiles and stores it if necessary."""
+        """Use every loop once."""
         module, _, function = self.first_use.partition(":")
         getattr(import_module(module), function)()
 
@@ -80,6 +88,7 @@ _compiling: dict[LoopGroup, subprocess.Popen[bytes]] = {}
 # Process that has ended -> the last line of its error output.
 _last_lines: dict[int, list[str]] = {}
 _lock = threading.Lock()
+_leave: Callable[[Sequence[LoopGroup]], NoReturn] | None = None
 _tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda text: None)
 
 
@@ -98,14 +107,14 @@ def prepare(group: LoopGroup, deadline: Deadline) -> bool:
 
     O(1) once they are ready.
     """
-    if is_ready(group):
+    if not missing([group]):
         return True
     if deadline.endless or not sys.executable:
         _announce(group)
         _compile(group)
     elif not _compile_elsewhere(group, deadline):
         return False
-    _ready.add(group)
+    _set_ready(group)
     return True
 
 
@@ -115,12 +124,12 @@ def prepare_all(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
     At most one group for each core is compiled at a time, so that later groups do not slow down the
     ones needed first.
     """
-    missing = [group for group in groups if not is_ready(group)]
-    following = missing[available_cores() :]
+    waiting = missing(groups)
+    following = waiting[available_cores() :]
     if not deadline.endless:
-        for group in missing[: available_cores()]:
+        for group in waiting[: available_cores()]:
             begin(group)
-    for group in missing:
+    for group in waiting:
         if not prepare(group, deadline):
             return False
         if following and not deadline.endless:
@@ -135,35 +144,63 @@ def prepare_first(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
     """
     if deadline.endless:
         return prepare_all(groups, deadline)
-    missing = [group for group in groups if not is_ready(group)]
-    for group in missing[: available_cores()]:
+    waiting = missing(groups)
+    for group in waiting[: available_cores()]:
         begin(group)
     if not prepare(groups[0], deadline):
         return False
-    if missing and missing[0] is groups[0]:
-        for group in missing[available_cores() :][:1]:
+    if waiting and waiting[0] is groups[0]:
+        for group in waiting[available_cores() :][:1]:
             begin(group)
     return True
 
 
 def begin(group: LoopGroup) -> None:
     """Start another process that compiles these loops, unless they are ready; do not wait."""
-    if not is_ready(group) and sys.executable:
+    if missing([group]) and sys.executable:
         _compiler(group)
+
+
+def missing(groups: Sequence[LoopGroup]) -> list[LoopGroup]:
+    """Groups that are not ready; where another process compiles, they are left to it."""
+    found = [group for group in groups if not is_ready(group)]
+    if found and _leave is not None:
+        _leave(found)
+    return found
+
+
+def leave_compiling_to(other: Callable[[Sequence[LoopGroup]], NoReturn]) -> None:
+    """Call a function with groups that are needed and not ready, from now on in this process.
+
+    It ends the process: who has started it compiles the groups, and starts it again.
+    """
+    global _leave
+    _leave = other
 
 
 def is_ready(group: LoopGroup) -> bool:
     """True if these loops were compiled before, by any process."""
-    if group not in _ready and _stamp(group).exists():
-        _ready.add(group)
-    return group in _ready
+    if group not in _ready and not is_noting() and _path(group).exists():
+        _set_ready(group)
+    return group in _ready or is_noting()
+
+
+def _set_ready(group: LoopGroup) -> None:
+    _ready.add(group)
+    ready_libraries.update(dict.fromkeys(group.kernels, _path(group)))
 
 
 def load(group: LoopGroup) -> None:
-    """Load loops that are ready, so that later timings do not include their loading."""
-    if group not in _loaded:
-        group.use()
-        _loaded.add(group)
+    """Load loops, compiled now if they are not ready, so that later timings do not include that."""
+    from cpplan.runtime.loop_compiler.library import open_library
+
+    if group in _loaded or is_noting():
+        return
+    if missing([group]):
+        _compile(group)
+        _set_ready(group)
+    open_library(_path(group))
+    _loaded.add(group)
 
 
 def may_load(deadline: Deadline) -> bool:
@@ -174,107 +211,149 @@ def may_load(deadline: Deadline) -> bool:
 def compile_groups(
     groups: Sequence[LoopGroup], tell: Callable[[str], None] = lambda text: None
 ) -> dict[str, float]:
-    """Name of a group -> seconds that it took to compile: almost 0 if it was ready.
+    """Name of a group -> seconds that it took to compile: 0 if it was ready.
 
     Parameters
     ----------
     groups
-        Groups to compile side by side, each in a process of its own.
+        Groups to compile, by one process for each core.
     tell
         Function called with the name of each group before it is compiled.
     """
     seconds = dict.fromkeys((group.name for group in groups), 0.0)
-    missing = [group for group in groups if not _stamp(group).exists()]
-    if len(missing) > 1 and sys.executable:
-        seconds.update(_compile_side_by_side(missing, tell))
+    missing = [group for group in groups if not _path(group).exists()]
+    count = min(available_cores(), len(missing)) if sys.executable else 1
+    if count > 1:
+        seconds.update(_compile_side_by_side(missing, count, tell))
     else:
-        for group in missing:
-            start = time.monotonic()
-            tell(group.name)
-            _compile(group)
-            seconds[group.name] = time.monotonic() - start
-    _ready.update(groups)
+        seconds.update({group.name: _compile(group, tell) for group in missing})
+    for group in groups:
+        _set_ready(group)
     return seconds
 
 
+def compile_for_another(groups: Sequence[LoopGroup]) -> None:
+    """Compile groups for the process that reads the output: a line of JSON before and after each.
+
+    The line has the name of the group, and afterwards the seconds that it took.
+    """
+
+    def say(name: str, seconds: float | None = None) -> None:
+        # One write, since several processes write to one pipe.
+        sys.stdout.write(f"{json.dumps([name, seconds])}\n")
+        sys.stdout.flush()
+
+    for group in groups:
+        say(group.name, _compile(group, say))
+
+
 def _compile_side_by_side(
-    groups: Sequence[LoopGroup], tell: Callable[[str], None]
-) -> Iterator[tuple[str, float]]:
-    """Compile each group in a process of its own, as many at once as there are cores."""
-    from cpplan.runtime.deadline import Deadline
-
-    waiting, since = list(groups), dict[LoopGroup, float]()
-    while waiting or since:
-        while waiting and len(since) < available_cores():
-            group = waiting.pop(0)
-            tell(group.name)
-            since[group] = time.monotonic()
-            begin(group)
-        for group, start in list(since.items()):
-            if _compile_elsewhere(group, Deadline(0)):
-                del since[group]
-                yield group.name, time.monotonic() - start
-        time.sleep(_PATIENCE)
-
-
-def _compile(group: LoopGroup) -> None:
-    """Use every loop of a group once, which compiles and stores it."""
-    begin_storing(_stamp(group), group.name, group.kernels)
-    # The group's first use asks if its loops are ready: say yes, they are being compiled here.
-    _ready.add(group)
+    groups: Sequence[LoopGroup], count: int, tell: Callable[[str], None]
+) -> dict[str, float]:
+    """Seconds of each group; every process compiles its share, then what others have not begun."""
+    shares = [groups[k::count] for k in range(count)]
+    orders = [[*own, *(each for each in reversed(groups) if each not in own)] for own in shares]
+    seconds: dict[str, float] = {}
+    reading, writing = os.pipe()
+    processes = [_start(order, stdout=writing) for order in orders]
+    os.close(writing)
     try:
-        group.use()
-    except BaseException:
-        _ready.discard(group)
-        raise
-    _stamp(group).touch()
+        with open(reading) as news:
+            for name, took in map(json.loads, news):
+                if took is None:
+                    tell(name)
+                else:
+                    seconds[name] = max(took, seconds.get(name, 0.0))
+        for process in processes:
+            process.wait()
+            if (failure := _failure(process)) is not None:
+                raise RuntimeError(f"compiling the loops of the searches failed: {failure}")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
+    return seconds
+
+
+def _compile(group: LoopGroup, tell: Callable[[str], None] = lambda text: None) -> float:
+    """Compile and store a group in this process, unless another one does or did so.
+
+    Returns the seconds that it took, 0 if another process did it.
+    """
+    from cpplan.runtime.loop_compiler.library import make_library
+
+    path, took = _path(group), 0.0
+    with compiling(path, group.name):
+        if not path.exists():
+            start = time.monotonic()
+            tell(group.name)
+            with noting(group.kernels) as uses:
+                group.use()
+            store(path, group.name, make_library(list(uses)))
+            took = time.monotonic() - start
+    return took
 
 
 def _compile_elsewhere(group: LoopGroup, deadline: Deadline) -> bool:
     """Wait for the process that compiles a group; other threads may wait for it too."""
     process = _compiler(group)
-    while process.poll() is None:
+    while process is not None and process.poll() is None:
         if deadline.expired():
             return False
         time.sleep(_PATIENCE)
+    if process is None:
+        return True
     with _lock:
+        failure = _failure(process)
         if _compiling.get(group) is process:
+            if failure is None:
+                _set_ready(group)
             del _compiling[group]
-            _, error = process.communicate()
-            _last_lines[process.pid] = error.decode(errors="replace").strip().splitlines()[-1:]
-    if process.returncode:
-        last = " ".join(_last_lines[process.pid])
-        raise RuntimeError(f"compiling the loops for {group.name} failed: {last}")
+    if failure is not None:
+        raise RuntimeError(f"compiling the loops for {group.name} failed: {failure}")
     return True
 
 
-def _compiler(group: LoopGroup) -> subprocess.Popen[bytes]:
-    """The process that compiles a group, begun now if there is none."""
+def _failure(process: subprocess.Popen[bytes]) -> str | None:
+    """Last message of a process that has ended and has failed to compile its loops."""
+    if process.pid not in _last_lines:
+        _, error = process.communicate()
+        _last_lines[process.pid] = error.decode(errors="replace").strip().splitlines()[-1:]
+    return " ".join(_last_lines[process.pid]) if process.returncode else None
+
+
+def _compiler(group: LoopGroup) -> subprocess.Popen[bytes] | None:
+    """The process that compiles a group, begun now if there is none; ``None`` if it is ready."""
     with _lock:
-        if group not in _compiling:
+        if group not in _compiling and not is_ready(group):
             _announce(group)
-            null, command = subprocess.DEVNULL, _command(group)
-            # In a session of its own: Ctrl-C ends the run that waits, but not the compilation.
-            _compiling[group] = subprocess.Popen(
-                command,
-                stdin=null,
-                stdout=null,
-                stderr=PIPE,
-                env=environment(),
-                start_new_session=True,
-            )
-        return _compiling[group]
+            _compiling[group] = _start([group], stdout=subprocess.DEVNULL)
+        return _compiling.get(group)
+
+
+def _start(groups: Sequence[LoopGroup], stdout: int) -> subprocess.Popen[bytes]:
+    # In a session of its own: Ctrl-C ends the run that waits, but not the compilation.
+    return subprocess.Popen(
+        _command(groups),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=PIPE,
+        env=environment(),
+        start_new_session=True,
+    )
 
 
 def _announce(group: LoopGroup) -> None:
     _tell.get()(f"compiling the loops for {group.name}, once for this installation")
 
 
-def _command(group: LoopGroup) -> list[str]:
+def _command(groups: Sequence[LoopGroup]) -> list[str]:
     module = "cpplan.runtime.compiled"
     # With this process's path, the new process compiles the loops of this copy of cpplan.
     path = f"import sys; sys.path[:] = {sys.path!r}"
-    script = f"from {module} import LoopGroup, compile_groups; compile_groups([{group!r}])"
+    script = f"from {module} import LoopGroup, compile_for_another; compile_for_another({groups!r})"
     return [sys.executable, "-c", f"{path}; {script}"]
 
 
@@ -295,5 +374,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _stamp(group: LoopGroup) -> Path:
-    return stamp(group.name, group.kernels)
+def _path(group: LoopGroup) -> Path:
+    return library_path(group.name, group.kernels, group.first_use.partition(":")[0])

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
+from numbers import Number
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from cpplan.runtime.atomic import write_bytes
+from cpplan.runtime.file_lock import lock_file
 from cpplan.runtime.user_cache import VARIABLE, user_cache
 
 # Environment variable: if it is 1, compiled loops check every index.
 CHECKS = "CPPLAN_CHECK_LOOPS"
+# Module with loops -> the library of its group, once that is known to be stored.
+ready_libraries: dict[str, Path] = {}
 _folder: TemporaryDirectory[str] | None = None
 
 
@@ -46,41 +53,73 @@ def machine() -> str:
     return repr((*versions, processor, "checked" if checked() else ""))
 
 
-def stamp(group: str, names: Sequence[str]) -> Path:
-    """Path of a file that exists if the current loops of these modules were compiled here."""
-    sources = [_source(name) for name in names]
-    digest = sha256(machine().encode())
-    for source in sources:
-        digest.update(source.read_bytes())
-    return code_folder(sources[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
+def library_path(group: str, kernels: Sequence[str], first_use: str) -> Path:
+    """Path of a group's library: its name tells the machine and the code that it is made from.
 
+    Parameters
+    ----------
+    group
+        Name of the group.
+    kernels
+        Modules with its loops.
+    first_use
+        Module with its first use.
 
-def begin_storing(path: Path, group: str, names: Sequence[str]) -> None:
-    """Delete stored loops of these modules that were compiled from other code than the present.
-
-    ``path`` is the :func:`stamp` of the modules. A process that was ended while compiling has
-    stored some of the loops: the next process continues from there. If several processes begin,
-    only one deletes.
+    Raises
+    ------
+    ModuleNotFoundError
+        If a module is missing.
     """
+    digests = f"{_short(machine().encode())}-{_code_digest(tuple(kernels), first_use)}"
+    return code_folder(_source(kernels[0])) / f"cpplan-{group}-{digests}.loops"
+
+
+def store(path: Path, group: str, library: bytes) -> None:
+    """Store a library, and delete those of the same group and machine made from other code."""
+    write_bytes(path, library)
+    for old in path.parent.glob(f"cpplan-{group}-{_short(machine().encode())}-*.loops"):
+        if old != path:
+            old.unlink(missing_ok=True)
+
+
+@contextmanager
+def compiling(path: Path, group: str) -> Iterator[None]:
+    """Context in which one process at a time compiles a group for a folder; the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    begun = path.with_suffix(".begun")
-    try:
-        begun.touch(exist_ok=False)
-    except FileExistsError:
+    with (path.parent / f"cpplan-{group}.lock").open("w") as lock:
+        # Where files cannot be locked, several processes may compile the same.
+        with suppress(OSError):
+            lock_file(lock, wait=True)
+        yield
+
+
+@cache
+def _code_digest(kernels: tuple[str, ...], first_use: str) -> str:
+    """Digest of all source that the loops of some modules are made from."""
+    found: dict[str, str] = {}
+    for name in kernels:
+        _add_constants(name, found)
+    compiler = sorted(Path(__file__).with_name("loop_compiler").glob("*.py"))
+    texts = [path.read_bytes() for path in (*compiler, _source(first_use))]
+    for name, constants in sorted(found.items()):
+        texts += _source(name).read_bytes(), constants.encode()
+    return _short(b"\0".join(texts))
+
+
+def _add_constants(name: str, found: dict[str, str]) -> None:
+    """Add a module and all modules whose loops it calls, each with the numbers that it knows."""
+    if name in found:
         return
-    forget(names)
-    # If the source text returns to an earlier version, that is compiled again.
-    for suffix in ("begun", "compiled"):
-        for old in path.parent.glob(f"cpplan-{group}-*.{suffix}"):
-            if old != begun:
-                old.unlink(missing_ok=True)
+    known = vars(import_module(name))
+    numbers = {key: value for key, value in known.items() if isinstance(value, Number)}
+    found[name] = repr(sorted(numbers.items()))
+    for value in known.values():
+        if hasattr(value, "tree"):
+            _add_constants(value.__module__, found)
 
 
-def forget(names: Sequence[str]) -> None:
-    """Delete the stored loops of modules."""
-    for source in map(_source, names):
-        for stored in code_folder(source).glob(f"{source.stem}.*.loop"):
-            stored.unlink(missing_ok=True)
+def _short(text: bytes) -> str:
+    return sha256(text).hexdigest()[:16]
 
 
 def environment() -> dict[str, str]:

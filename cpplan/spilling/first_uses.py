@@ -5,36 +5,44 @@ from __future__ import annotations
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
-from cpplan.program.anf import to_anf
+from cpplan.program.anf import Program, to_anf
+from cpplan.runtime.budget import Tuning, using
 from cpplan.runtime.deadline import Deadline
-from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
 from cpplan.spilling.search.orders import climb_orders, flatten
 from cpplan.spilling.search.repacking import Repacking
+from cpplan.spilling.tuning import SpillingTuning
+
+_ENDLESS = Deadline(float("inf"))
 
 
 def use_orders() -> None:
-    """Climb from the order of two ops that read the same input."""
-    tensors = Tensor("x", 8, kind="input"), Tensor("a", 8), Tensor("b", 8, kind="output")
-    ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("x",), outputs=("b",))
-    program = to_anf(Graph("g", tensors, ops))
-    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    """Climb for one turn from the order of seven ops."""
+    program, problem = _overlapping()
     flat = flatten(program.graph, problem, program.order, share=False)
-    climb_orders(flat, [program.order], Deadline(float("inf")), 0)
+    with using(Tuning({SpillingTuning: SpillingTuning(climb_turns=1)})):
+        climb_orders(flat, [program.order], _ENDLESS, 0)
 
 
 def use_addresses() -> None:
-    """Place the operands of two ops that read the same input, and change the gap between."""
-    tensors = Tensor("x", 8, kind="input"), Tensor("a", 8), Tensor("b", 8, kind="output")
-    ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("x", "a"), outputs=("b",))
-    program = to_anf(Graph("g", tensors, ops))
-    problem = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
-    search = AddressSearch(problem, 24, 0)
-    search.run([(problem.all_kept(), None)], Deadline(0.1, deterministic=True), 0)
+    """Place three tensors where two fit, and change the packing."""
+    _, problem = _overlapping()
+    search = AddressSearch(problem, problem.capacity, 0)
+    placed = search.place_first([(problem.all_kept(), None)], _ENDLESS)
+    assert placed is not None
+    search.improve(search.settle(placed, placed.places), placed, 1.0, _ENDLESS)
 
 
 def use_repacking() -> None:
     """Pack three tensors where two fit, and keep one more gap."""
+    _, problem = _overlapping()
+    search = Repacking(problem, problem.capacity, 0)
+    search.run(problem.all_kept(), None, Deadline(0.1, deterministic=True), 0)
+
+
+def _overlapping() -> tuple[Program, SpillProblem]:
+    """Three tensors that are live together, where two fit."""
     spans = (0, 4), (1, 5), (2, 6)
     tensors = tuple(Tensor(f"t{k}", 8) for k in range(len(spans)))
     ops = tuple(
@@ -45,8 +53,5 @@ def use_repacking() -> None:
         )
         for step in range(7)
     )
-    problem = spill_problem(
-        to_anf(Graph("g", tensors, ops)), Residency(), (Pool("fast", 16), Pool("slow"))
-    )
-    search = Repacking(problem, 16, 0)
-    search.run(problem.all_kept(), None, Deadline(0.1, deterministic=True), 0)
+    program = to_anf(Graph("g", tensors, ops))
+    return program, spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))

@@ -12,6 +12,8 @@ import numpy as np
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
+from cpplan.runtime.compiled import load
+from cpplan.verification.loops import SWEEP
 
 # Number of rectangles above which a compiled sweep first tells if any two overlap: loading it, and
 # even compiling it, takes less time than the sweep in Python.
@@ -162,6 +164,7 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
     """
     from cpplan.verification.sweep_kernel import sweep
 
+    load(SWEEP)
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     by_lower, by_upper = np.argsort(rectangles.lower), np.argsort(rectangles.upper)

@@ -24,7 +24,7 @@ def here(monkeypatch):
     """Tasks run in this process, which is faster; the names of those that ran, in order."""
     ran: list[tuple[str, str]] = []
 
-    def run_here(tasks, processes):
+    def run_here(tasks, processes, tell):
         for task in tasks:
             ran.append((task.model.name, task.setting.name))
             yield plan_task(task)

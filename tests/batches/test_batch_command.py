@@ -45,7 +45,7 @@ def manifest(tmp_path):
 @pytest.fixture
 def here(monkeypatch):
     """Tasks run in this process, which is faster."""
-    monkeypatch.setattr(running, "run_here", lambda tasks, _: (plan_task(task) for task in tasks))
+    monkeypatch.setattr(running, "run_here", lambda tasks, *_: (plan_task(task) for task in tasks))
 
 
 def test_a_line_a_row_and_the_counts(manifest, here, tmp_path, capsys):

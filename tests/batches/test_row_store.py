@@ -63,7 +63,7 @@ def test_two_runs_do_not_write_one_table(tmp_path):
 
 def test_a_lock_that_its_last_owner_removes_is_not_taken(tmp_path, monkeypatch):
     output, parts = tmp_path / "r.parquet", tmp_path / "r.parquet.parts"
-    take, ends = row_store._take, iter(["now"])
+    take, ends = row_store.lock_file, iter(["now"])
 
     def take_late(stream):
         # Between opening and locking, the run that had the lock comes to its end.
@@ -72,7 +72,7 @@ def test_a_lock_that_its_last_owner_removes_is_not_taken(tmp_path, monkeypatch):
             parts.rmdir()
         take(stream)
 
-    monkeypatch.setattr(row_store, "_take", take_late)
+    monkeypatch.setattr(row_store, "lock_file", take_late)
     with RowStore(output) as store:
         store.keep(_row("a"))
         with pytest.raises(InputError, match="another run is writing it"):

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 
 class LoopError(TypeError):
@@ -74,6 +78,19 @@ class Value(NamedTuple):
 
     kind: Kind
     parts: tuple[str, ...]
+
+
+class Use(NamedTuple):
+    """A loop, and the kinds of the arguments that it is called with."""
+
+    loop: CompiledLoop
+    kinds: tuple[Kind, ...]
+
+    @property
+    def name(self) -> str:
+        """Name that no other use has."""
+        digest = sha256(repr(self.kinds).encode()).hexdigest()[:16]
+        return f"{self.loop.__module__}.{self.loop.__name__}-{digest}"
 
 
 def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:

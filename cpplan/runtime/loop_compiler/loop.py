@@ -5,8 +5,10 @@ arrays: scratch arrays are arguments. It may call other compiled loops, ``range`
 ``max``, ``abs``, ``math.log`` and ``math.floor``, convert numbers by ``np.int64`` and similar
 types, and draw from a ``numpy.random.Generator`` by ``random`` and ``integers``. Entries of
 ``float32`` are read as ``float64``. Indices must not be negative; signed and unsigned integers do
-not mix. A function with anything else raises an error when it is compiled: at the first call with
-arguments of these kinds. The code is then stored.
+not mix. A function with anything else raises an error when it is compiled.
+
+The loops of a group (:mod:`cpplan.runtime.compiled`) are compiled together and stored, for the
+arguments of the group's first use; any other loop is compiled at its first call.
 
 A running loop checks nothing: an index beyond an array, or a division by zero, ends the process or
 corrupts memory. With ``CPPLAN_CHECK_LOOPS=1`` in the environment, such an index is reported; or run
@@ -21,18 +23,16 @@ import inspect
 import textwrap
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from ctypes import c_void_p, cast
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from struct import pack, unpack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cpplan.runtime.atomic import write_bytes
-from cpplan.runtime.loop_cache import code_folder, machine
+from cpplan.runtime.loop_cache import ready_libraries
 from cpplan.runtime.loop_compiler.kinds import (
     BOOL,
     DRAWER,
@@ -42,8 +42,12 @@ from cpplan.runtime.loop_compiler.kinds import (
     Group,
     Kind,
     LoopError,
+    Use,
     array_kind,
 )
+
+if TYPE_CHECKING:
+    from cpplan.runtime.loop_compiler.library import Code
 
 _NUMBERS = {
     bool: BOOL,
@@ -55,24 +59,38 @@ _NUMBERS = {
     np.uint64: WORD,
     np.float64: FLOAT,
 }
-# Bytes of the checksum that stored code begins with.
-_CHECKSUM = 64
-# Letters by which the kind of a result is written before stored code.
-_LETTERS = {"b": BOOL, "i": INT, "w": WORD, "f": FLOAT}
 
 
-class Code(NamedTuple):
-    """Machine code of a loop for some kinds of arguments, its result's kind and number of words."""
+class _Notes(NamedTuple):
+    """Uses of the loops of some modules; the keys of a dictionary, to keep their order."""
 
-    entry: Any
-    returns: Kind
-    room: int
+    modules: Collection[str]
+    uses: dict[Use, None]
 
-    def run(self, memory: array[int]) -> bool:
-        """Write the result over the arguments; returns False if these are of other kinds."""
-        if len(memory) < self.room:
-            memory.extend([0] * (self.room - len(memory)))
-        return not self.entry(memory.buffer_info()[0])
+
+# Where a loop runs as Python, the loops that it calls are not noted.
+_INSIDE = _Notes((), {})
+_notes: ContextVar[_Notes | None] = ContextVar("notes", default=None)
+
+
+@contextmanager
+def noting(modules: Collection[str]) -> Iterator[dict[Use, None]]:
+    """Context in which loops run as Python; gives the uses of the loops of some modules.
+
+    A loop that only other loops call has none.
+    """
+    notes = _Notes(modules, {})
+    token = _notes.set(notes)
+    try:
+        with np.errstate(over="ignore"):
+            yield notes.uses
+    finally:
+        _notes.reset(token)
+
+
+def is_noting() -> bool:
+    """True if loops run as Python, since their uses are noted."""
+    return _notes.get() is not None
 
 
 class CompiledLoop:
@@ -105,6 +123,8 @@ class CompiledLoop:
 
     def __call__(self, *arguments: Any) -> Any:
         """Result of the loop; compiles it first if it was never called with such arguments."""
+        if is_noting():
+            return self._note(arguments)
         key: list[object] = []
         words: list[int] = []
         _flatten(arguments, key, words)
@@ -121,11 +141,6 @@ class CompiledLoop:
                 raise LoopError(f"{self.__name__}: its arguments changed meanwhile")
         return _result(code.returns, iter(memory))
 
-    @property
-    def folder(self) -> Path:
-        """Folder in which its code is stored."""
-        return code_folder(Path(self.file))
-
     def tree(self) -> ast.FunctionDef:
         """Syntax tree of the function."""
         tree = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
@@ -139,51 +154,35 @@ class CompiledLoop:
                 return names[name]
         raise LoopError(f"{name} is not known")
 
+    def _note(self, arguments: tuple[Any, ...]) -> Any:
+        """Result of the function itself; its use is noted."""
+        notes = _notes.get()
+        if notes is None or notes is _INSIDE:
+            return self.python(*arguments)
+        if self.__module__ in notes.modules:
+            notes.uses[Use(self, tuple(map(_kind, arguments)))] = None
+        token = _notes.set(_INSIDE)
+        try:
+            return self.python(*arguments)
+        finally:
+            _notes.reset(token)
+
     def _code(self, kinds: tuple[Kind, ...]) -> Code:
-        """Machine code for these kinds of arguments, from the store or compiled now."""
-        from cpplan.runtime.loop_compiler import machine_code
+        """Machine code for these kinds of arguments: of the loop's group, or compiled now."""
+        from cpplan.runtime.loop_compiler.library import load_library, make_library, open_library
 
-        stored = self.folder / f"{Path(self.file).stem}.{self.__name__}-{self._digest(kinds)}.loop"
-        found = _read(stored)
+        use, path = Use(self, kinds), ready_libraries.get(self.__module__)
+        found = None if path is None else open_library(path).get(use.name)
         if found is None:
-            from cpplan.runtime.loop_compiler.module import module_text
-
-            text, returns = module_text(self, kinds)
-            found = returns, machine_code.assembled(text)
-            stored.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(stored, _written(*found))
-        returns, code = found
-        return Code(machine_code.loaded(code), returns, _count(returns))
-
-    def _digest(self, kinds: tuple[Kind, ...]) -> str:
-        """Digest that names the code: of all source that it is made from, and of the machine."""
-        digest = sha256((repr(kinds) + machine()).encode())
-        digest.update(_compiler_source())
-        for file, constants in sorted(_sources(self, {}).items()):
-            digest.update(Path(file).read_bytes() + constants.encode())
-        return digest.hexdigest()[:16]
+            own = load_library(make_library([use]))
+            assert own is not None
+            found = own[use.name]
+        return found
 
 
 def compiled_loop(function: Callable[..., Any]) -> CompiledLoop:
     """Compiled version of a function, which other compiled loops and Python may call."""
     return CompiledLoop(function)
-
-
-def _sources(loop: CompiledLoop, found: dict[str, str]) -> dict[str, str]:
-    """Files of a loop and of all loops that it may call, each with the constants that it knows."""
-    if loop.file not in found:
-        names = loop.python.__globals__
-        numbers = {k: v for k, v in names.items() if type(v) in _NUMBERS}
-        found[loop.file] = repr(sorted(numbers.items()))
-        for value in names.values():
-            if isinstance(value, CompiledLoop):
-                _sources(value, found)
-    return found
-
-
-@cache
-def _compiler_source() -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
 
 
 def _flatten(values: tuple[Any, ...], key: list[object], words: list[int]) -> None:
@@ -248,42 +247,3 @@ def _result(kind: Kind, words: Iterator[int]) -> Any:
     if kind is BOOL:
         return bool(word)
     return unpack("Q", pack("q", word))[0] if kind is WORD else word
-
-
-def _count(kind: Kind) -> int:
-    """Number of words that hold a result."""
-    return sum(map(_count, kind.members)) if isinstance(kind, Group) else 1
-
-
-def _written(returns: Kind, code: bytes) -> bytes:
-    """Stored form of code: a line with its checksum and the kind of its result, and the code."""
-    kept = _written_kind(returns).encode() + b"\n" + code
-    return sha256(kept).hexdigest().encode() + kept
-
-
-def _read(stored: Path) -> tuple[Kind, bytes] | None:
-    """Stored code and the kind of its result; ``None`` if the file is missing or incomplete."""
-    try:
-        checksum, kept = (whole := stored.read_bytes())[:_CHECKSUM], whole[_CHECKSUM:]
-    except FileNotFoundError:
-        return None
-    if sha256(kept).hexdigest().encode() != checksum:
-        return None
-    returned, _, code = kept.partition(b"\n")
-    letters = iter(returned.decode())
-    return _read_kind(next(letters), letters), code
-
-
-def _written_kind(kind: Kind) -> str:
-    if isinstance(kind, Group):
-        return f"({''.join(map(_written_kind, kind.members))})"
-    return next(letter for letter, number in _LETTERS.items() if number is kind)
-
-
-def _read_kind(letter: str, letters: Iterator[str]) -> Kind:
-    if letter != "(":
-        return _LETTERS[letter]
-    members = []
-    while (following := next(letters)) != ")":
-        members.append(_read_kind(following, letters))
-    return Group(tuple(members))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int32, c_void_p
 from functools import cache
+from itertools import count
 from typing import Any
 
 import llvmlite.binding as llvm
 
 # Highest of LLVM's levels of optimisation for speed.
 _SPEED = 3
-ENTRY = "cpplan_entry"
-# Engines of loaded code: code stays in memory as long as its engine.
-_engines: list[Any] = []
+# Code stays in memory as long as the tracker of its library.
+_trackers: list[Any] = []
+_numbers = count()
 
 
 def assembled(text: str) -> bytes:
@@ -32,24 +34,26 @@ def assembled(text: str) -> bytes:
     return code
 
 
-def loaded(code: bytes) -> Any:
-    """Function that takes the address of its arguments; other threads run meanwhile.
+def loaded(code: bytes, names: Sequence[str]) -> list[Any]:
+    """Functions of object code, by their names; other threads run meanwhile.
 
-    The function returns 1 if the arguments are not of its kinds.
+    A function takes the address of its arguments, and returns 1 if they are not of its kinds.
     """
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    _engines.append(engine)
-    return CFUNCTYPE(c_int32, c_void_p)(engine.get_function_address(ENTRY))
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name in names:
+        library.export_symbol(name)
+    tracker = library.link(_linker(), f"loops{next(_numbers)}")
+    _trackers.append(tracker)
+    return [CFUNCTYPE(c_int32, c_void_p)(tracker[name]) for name in names]
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_machine())
 
 
 @cache
 def _machine() -> Any:
-    return _new_machine()
-
-
-def _new_machine() -> Any:
     if hasattr(llvm, "initialize") and llvm.llvm_version_info[0] < 20:
         llvm.initialize()
     llvm.initialize_native_target()

@@ -1,4 +1,4 @@
-"""The LLVM module of one loop: all it calls, and an entry that takes its arguments from memory.
+"""The LLVM module of loops: all they call, and entries that take their arguments from memory.
 
 An array is given as the address of the Python object: NumPy's binary interface fixes the places of
 its data and lengths. The entry checks that the array has the kind that the code was made for: a
@@ -7,7 +7,7 @@ check in Python would take longer than many loops run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,17 +21,14 @@ from cpplan.runtime.loop_compiler.kinds import (
     Group,
     Kind,
     LoopError,
+    Use,
     array_kind,
     llvm_types,
     pointer,
     result_type,
 )
-from cpplan.runtime.loop_compiler.machine_code import ENTRY
 from cpplan.runtime.loop_compiler.numbers import DECLARED
 from cpplan.runtime.loop_compiler.translation import Translation
-
-if TYPE_CHECKING:
-    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 # Byte offset of an object's own fields after its header. Offsets from there, in an array: address
 # of the data, number of dimensions, address of their lengths, address of the dtype, flags; in a
@@ -43,27 +40,40 @@ _NEEDED = 0x101
 _FITS = "cpplan_fits"
 
 
-def module_text(loop: CompiledLoop, kinds: tuple[Kind, ...]) -> tuple[str, Kind]:
-    """LLVM instructions of a loop for these kinds of arguments, and the kind of its result.
+def module_text(uses: Sequence[Use]) -> tuple[str, list[Kind]]:
+    """LLVM instructions of loops and all that they call, and the kinds of the loops' results.
 
-    If an array is of another kind, the entry returns 1 without running the loop.
+    The entry of use ``k`` is :func:`entry_name`. If an array is of another kind, it returns 1
+    without running the loop.
     """
     translation = Translation()
-    name, returns = translation.function(loop, kinds)
+    texts, results = [], []
+    for k, use in enumerate(uses):
+        name, returns = translation.function(*use)
+        texts.append(_entry_text(k, name, use, returns))
+        results.append(returns)
+    called = [*DECLARED, integers_text(), _fits_text(), *([fault_text()] if checked() else [])]
+    return "\n\n".join([*called, *translation.texts, *texts]), results
+
+
+def entry_name(k: int) -> str:
+    """Name of the entry of a module's use ``k``."""
+    return f"cpplan_entry_{k}"
+
+
+def _entry_text(k: int, name: str, use: Use, returns: Kind) -> str:
+    """Function that reads the arguments of a use from memory, and writes the result over them."""
     entry = _Entry()
-    for kind in kinds:
+    for kind in use.kinds:
         entry.take(kind)
     blocks = entry.blocks
     call = f'call {result_type(returns)} @"{name}"({", ".join(entry.arguments)})'
     if returns == NOTHING:
         blocks.act(call)
     else:
-        entry.give(blocks.add(call), returns, loop.__name__)
+        entry.give(blocks.add(call), returns, use.loop.__name__)
     blocks.end("ret i32 0")
-    head = f"define i32 @{ENTRY}({pointer('i64')} %words)"
-    text = f"{head} {{\n{blocks.text()}\n}}"
-    called = [*DECLARED, integers_text(), _fits_text(), *([fault_text()] if checked() else [])]
-    return "\n\n".join([*called, *translation.texts, text]), returns
+    return f"define i32 @{entry_name(k)}({pointer('i64')} %words) {{\n{blocks.text()}\n}}"
 
 
 class _Entry:

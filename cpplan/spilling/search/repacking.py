@@ -209,10 +209,7 @@ class Repacking:
             made += moves
         moved = problem.spill_cost, problem.reload_cost[problem.gap_storage], problem.access_cost
         most = 1 + int(sum(cost.sum() for cost in moved)) if best is None else best.paid
-        if not placed and not kernel.drop_waiting(flat, state, rows, count, most):
-            return None
-        kernel.accept(flat, state, rows, count)
-        return _placed(state)
+        return _placed(state) if kernel.settle_rows(flat, state, rows, count, most) else None
 
     def _improve(self, best: Placed, deadline: Deadline, target: int) -> Placed:
         """Keep one more gap, and drop others, as long as that costs less."""

@@ -278,6 +278,18 @@ def accept(flat, state, rows, count):
 
 
 @compiled_loop
+def settle_rows(flat, state, rows, count, most):
+    """Drop the gaps of rows that wait, and take the places of the others.
+
+    Returns false, and changes nothing, if that costs too much.
+    """
+    if not drop_waiting(flat, state, rows, count, most):
+        return False
+    accept(flat, state, rows, count)
+    return True
+
+
+@compiled_loop
 def _place(flat, state, rows, count, most, tuned, random):
     """Place waiting rows by insertion, or drop them; returns moves made, negative if it fails."""
     moves, patience, learning = tuned
