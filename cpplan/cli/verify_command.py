@@ -46,7 +46,7 @@ _SAID = {
 @click.option(
     "--simulate/--no-simulate",
     default=True,
-    help="Also run the plan with byte patterns in an arena.",
+    help="Also run all reads and writes of the plan in an arena.",
 )
 @click.option(
     "--execute",

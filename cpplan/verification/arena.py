@@ -1,4 +1,4 @@
-"""``simulate``: runs a plan in one arena of real bytes, and finds bytes destroyed too early."""
+"""``simulate``: runs a plan's accesses in one arena, and finds bytes destroyed too early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.verification.access_trace import trace
-from cpplan.verification.filled_bytes import rounds_needed, run_in_bytes
 from cpplan.verification.moves import check_moves, moving_graph, without_moves
 from cpplan.verification.needed_buffers import (
     check_types,
@@ -26,17 +25,13 @@ from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.script import Script, from_accesses, from_problem
 from cpplan.verification.written_runs import run_in_runs
 
-# Bytes written and checked, in all rounds, above which runs of bytes are kept and none are filled.
-# Bytes that take as long to fill as one access takes by itself.
-_MOVED_AT_MOST = 1 << 33
-_BYTES_AN_ACCESS = 1 << 13
 # Largest arena size that is compared; a plan may claim more.
 _HIGHEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Counts of a simulation: ops run, bytes written and checked, arena, and rounds.
+    """Counts of a simulation: ops run, bytes written and checked, and arena.
 
     Attributes
     ----------
@@ -46,15 +41,12 @@ class Simulation:
         Bytes written, and bytes found intact, counted at every access.
     arena_bytes
         Size of the arena: the plan's peak.
-    rounds
-        Number of times that the whole program was run.
     """
 
     ops: int
     bytes_written: int
     bytes_checked: int
     arena_bytes: int
-    rounds: int
 
 
 def simulate(
@@ -62,8 +54,8 @@ def simulate(
 ) -> Simulation:
     """Run a plan in an arena of exactly ``peak`` bytes; raise if needed bytes are destroyed.
 
-    For a program, every op checks that its inputs are as they were last written, fills its outputs
-    and workspaces with a pattern of its own, and checks all of them once more before it ends: an
+    For a program, every op checks that its inputs are as they were last written, writes its outputs
+    and workspaces, and checks all of them once more before it ends: an
     output must not reach into an input or a workspace, unless the graph says that they share bytes.
     An op writes nothing to an output that is a view of a tensor that it reads. Bodies run within
     their op, branches one after another. The caller checks the outputs, and the inputs that are
@@ -71,19 +63,11 @@ def simulate(
     every gap, and must be intact at every step at which it holds bytes; in a gap, only the gap's
     window must be.
 
-    A pattern is the serial number of the write. One round of the simulation fills bytes with one
-    byte of it; there are as many rounds as the highest serial number has bytes. Two writes differ
-    in at least one round, so no overwriting goes unseen. Bytes that the graph declares to be copies
-    keep the number of their source; if there are any, further rounds number the bytes of every
-    write, so that a copy that is shifted against its source is seen too.
-
-    Arenas over 1 GiB are simulated in cells: the stretches between two neighbouring addresses at
-    which any access begins or ends. No access begins or ends within a cell, so this is exact. If
-    over 8 GiB would be moved, or hundreds of thousands of accesses made, one round fills no bytes
-    but keeps, in runs, the write and its byte that each byte of the arena comes from.
-
-    Besides the arena, a simulation takes some 130 B of memory for every write and check of a bare
-    problem, and 500 B for every one of a program.
+    The arena is kept as stretches of bytes, each with the write that its bytes come from, and every
+    check asks for the write that it must find: no overwriting goes unseen, however large the arena.
+    Bytes that the graph declares to be copies count as the bytes of their source, so that a copy
+    that is shifted against its source is seen too. A simulation takes some 130 B of memory for
+    every write and check of a bare problem, and 500 B for every one of a program.
 
     Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. A plan of
     symbolic sizes is run at the values in ``dims``; without them, at its bounds, or at the size
@@ -102,7 +86,7 @@ def simulate(
     >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
     >>> plan = Plan("p", "feasible", ("a", "b"), offset=np.array([0, 4]), peak=12, **columns)
     >>> simulate(problem, plan)
-    Simulation(ops=0, bytes_written=12, bytes_checked=12, arena_bytes=12, rounds=1)
+    Simulation(ops=0, bytes_written=12, bytes_checked=12, arena_bytes=12)
     >>> plan = Plan("p", "feasible", ("a", "b"), offset=np.array([0, 2]), peak=10, **columns)
     >>> simulate(problem, plan)
     Traceback (most recent call last):
@@ -132,11 +116,7 @@ of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))
     length = script.end - script.begin
-    moved = int(length.sum()) + _BYTES_AN_ACCESS * len(length)
-    if rounds_needed(script) * moved > _MOVED_AT_MOST:
-        rounds, found = 1, run_in_runs(script, begin, end)
-    else:
-        rounds, found = run_in_bytes(script, offset, begin, end, peak)
+    found = run_in_runs(script, begin, end)
     if found is not None:
         check, wrong = found
         raise _corruption(script, offset, check, (begin <= wrong) & (wrong < end))
@@ -145,7 +125,6 @@ of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         bytes_written=int(length[script.writes].sum()),
         bytes_checked=int(length[~script.writes].sum()),
         arena_bytes=peak,
-        rounds=rounds,
     )
 
 

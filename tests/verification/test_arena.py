@@ -75,7 +75,6 @@ def test_counts_what_it_did(chain: Program) -> None:
         bytes_written=8 + 16 + 2 + 4,
         bytes_checked=8 + 8 + 8 + 16 + 2 + 16 + 16 + 4 + 4,
         arena_bytes=26,
-        rounds=1,
     )
 
 
@@ -261,7 +260,7 @@ def test_writes_are_told_apart_beyond_the_256th() -> None:
     problem = Problem([f"b{k}" for k in lower], lower, upper, np.ones(count, np.int64))
     plan = moved(plan_for(problem), b256=0)
     rejected(problem, plan, "buffer 'b0', written at step 0: buffer 'b256' overwrote .* step 256")
-    assert simulate(problem, moved(plan, b256=1)).rounds == 2
+    simulate(problem, moved(plan, b256=1))
 
 
 def test_large_arenas_are_simulated_exactly_in_little_memory() -> None:

@@ -1,4 +1,4 @@
-"""Runs of bytes against an array of them, compiled and not; simulations in runs and in bytes."""
+"""Runs of bytes, compiled and not, and simulations that keep them, against arrays of bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import cpplan
 from cpplan import Graph, Op, Tensor, to_anf
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Placement
-from cpplan.verification import arena, written_runs
+from cpplan.verification import arena, script, written_runs
+from cpplan.verification.access_trace import trace
+from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.written_runs import WrittenRuns, first_wrong, first_wrong_compiled
 
 
@@ -64,27 +66,45 @@ def columns(accesses):
 
 def outcome(source, plan):
     try:
-        return replace(cpplan.simulate(source, plan), rounds=0)
+        return cpplan.simulate(source, plan)
     except VerificationError as error:
         return str(error)
 
 
+def is_intact_in_bytes(source, plan):
+    """True if every check finds its bytes in an arena of as many (write, byte) pairs as bytes."""
+    if isinstance(source, cpplan.Problem):
+        listed = script.from_problem(source)
+    else:
+        over = pairs_in_place(source.graph, plan)
+        listed = script.from_accesses(trace(source, plan.residency, over))
+    try:
+        peak, offset = arena._placed(listed, plan)
+    except VerificationError:
+        return False
+    memory = np.zeros((peak, 2), np.int64)
+    columns = (listed.writes, offset[listed.buffer], listed.begin, listed.end, listed.serial)
+    for is_write, at, begin, end, serial, start in zip(*columns, listed.start, strict=True):
+        there = np.stack([np.full(end - begin, serial), start + np.arange(end - begin)], axis=1)
+        if is_write:
+            memory[at + begin : at + end] = there
+        elif (memory[at + begin : at + end] != there).any():
+            return False
+    return True
+
+
 @pytest.fixture(params=["python", "compiled"])
 def in_runs(request, monkeypatch):
-    """Called before a simulation, has it keep runs."""
-
-    def change():
-        monkeypatch.setattr(arena, "_MOVED_AT_MOST", -1)
-        if request.param == "compiled":
-            monkeypatch.setattr(written_runs, "_VERY_MANY", -1)
-            monkeypatch.setattr(written_runs, "_loop_is_compiled", lambda: True)
-            monkeypatch.setattr(written_runs, "first_wrong", None)
-
-    return change
+    """Has simulations keep runs in Python, or compiled."""
+    if request.param == "compiled":
+        monkeypatch.setattr(written_runs, "_VERY_MANY", -1)
+        monkeypatch.setattr(written_runs, "_loop_is_compiled", lambda: True)
+        monkeypatch.setattr(written_runs, "first_wrong", None)
 
 
+@pytest.mark.usefixtures("in_runs")
 @pytest.mark.parametrize("seed", seeds(60))
-def test_simulations_in_runs_find_what_those_in_bytes_do(in_runs, seed):
+def test_simulations_find_what_an_array_of_bytes_does(seed):
     """Correct plans, and plans with one buffer moved; programs as well as bare problems."""
     rng = random.Random(seed)
     source = random_program(rng) if seed % 3 == 0 else random_problem(rng, rng.randint(1, 9))
@@ -94,17 +114,13 @@ def test_simulations_in_runs_find_what_those_in_bytes_do(in_runs, seed):
         offset = plan.offset.copy()
         offset[row] = rng.randint(0, plan.peak - int(plan.size[row]))
         plan = replace(plan, offset=offset)
-    in_bytes = outcome(source, plan)
-    in_runs()
-    assert outcome(source, plan) == in_bytes
+    assert (not isinstance(outcome(source, plan), str)) == is_intact_in_bytes(source, plan)
 
 
+@pytest.mark.usefixtures("in_runs")
 @pytest.mark.parametrize("seed", range(15))
-def test_copies_are_told_apart_byte_by_byte(in_runs, seed):
-    """Bytes and runs may name another access first, as bytes look for the numbers of writes first.
-
-    Plans that share, correct and with each buffer moved by a byte.
-    """
+def test_copies_are_told_apart_byte_by_byte(seed):
+    """Plans that share, correct and with each buffer moved by a byte."""
     rng = random.Random(seed)
     graph = random_sharing_graph(seed, rng.randint(4, 9))
     plan = cpplan.solve(graph, in_place=True, placement=True, time_limit=5, workers=1)
@@ -113,14 +129,15 @@ def test_copies_are_told_apart_byte_by_byte(in_runs, seed):
         offset = plan.offset.copy()
         offset[row] += shift
         plans.append(replace(plan, offset=offset))
-    in_bytes = [isinstance(outcome(graph, plan), str) for plan in plans]
-    assert not in_bytes[0]
-    assert any(in_bytes)
-    in_runs()
-    assert [isinstance(outcome(graph, plan), str) for plan in plans] == in_bytes
+    program = to_anf(graph, plan.order)
+    intact = [is_intact_in_bytes(program, plan) for plan in plans]
+    assert intact[0]
+    assert not all(intact)
+    assert [not isinstance(outcome(graph, plan), str) for plan in plans] == intact
 
 
-def test_a_copy_beside_its_original_is_named(in_runs):
+@pytest.mark.usefixtures("in_runs")
+def test_a_copy_beside_its_original_is_named():
     """u holds copies of x at bytes 0 and 3; a second v, once more x, lies over the first by 1."""
     tensors = (
         Tensor("x", 2, kind="input"),
@@ -135,32 +152,16 @@ def test_a_copy_beside_its_original_is_named(in_runs):
     plan = plan_for(to_anf(graph))
     at = {"x": 0, "u": 3, "v": 4, "e": 0}
     plan = replace(plan, offset=np.array([at[name] for name in plan.buffers]), peak=6)
-    in_runs()
     found = outcome(graph, plan)
     assert "op 'end' finds that bytes 4..5 of the arena are no longer those of tensor 'u'" in found
     offset = np.array([{**at, "v": 3}[name] for name in plan.buffers])
-    assert outcome(graph, replace(plan, offset=offset, peak=5)).rounds == 0
+    assert outcome(graph, replace(plan, offset=offset, peak=5)).arena_bytes == 5
 
 
-def test_enough_is_moved_where_there_are_many_accesses(monkeypatch):
-    """257 writes need two rounds; of a byte each, they take no longer than to fill 8 KiB."""
-    count = 257
-    problem = cpplan.Problem(
-        tuple(map(str, range(count))),
-        lower=list(range(count)), upper=list(range(1, count + 1)), size=[1] * count,
-    )  # fmt: skip
-    assert cpplan.simulate(problem, plan_for(problem)).rounds == 2
-    monkeypatch.setattr(arena, "_MOVED_AT_MOST", 2 * 2 * count * ((1 << 13) + 1))
-    assert cpplan.simulate(problem, plan_for(problem)).rounds == 2
-    monkeypatch.setattr(arena, "_MOVED_AT_MOST", 2 * 2 * count * ((1 << 13) + 1) - 1)
-    assert cpplan.simulate(problem, plan_for(problem)).rounds == 1
-
-
-def test_enough_is_moved_where_sizes_say_so():
+def test_very_large_buffers_are_simulated_at_once():
     count = 100
     problem = cpplan.Problem(
         tuple(map(str, range(count))),
         lower=list(range(count)), upper=list(range(1, count + 1)), size=[1 << 30] * count,
     )  # fmt: skip
-    ran = cpplan.simulate(problem, plan_for(problem))
-    assert (ran.rounds, ran.bytes_written) == (1, count << 30)
+    assert cpplan.simulate(problem, plan_for(problem)).bytes_written == count << 30
