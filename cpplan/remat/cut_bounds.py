@@ -28,7 +28,6 @@ from cpplan.model.costs import sum_costs
 from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.footprint import accessed_bytes
-from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model
@@ -37,6 +36,19 @@ from cpplan.runtime.deadline import Deadline
 if TYPE_CHECKING:
     from formulations.integer_rows import Relaxed
     from formulations.retained_at_cuts import CutModel
+
+# Bound from cuts: share of its time for each unit as the only cut.
+_SINGLE_CUT_SHARE = 0.3
+# Bound from cuts: share for the best single cut in integers.
+_FIRST_CUT_SHARE = 0.15
+# Bound from cuts: share for relaxations of more cuts; the rest is for integers.
+_RELAXED_CUTS_SHARE = 0.5
+# Units up to which cuts are used: precedences are stored as a matrix.
+CUT_UNITS = 10_000
+# Rows of a model up to which CP-SAT keeps the time limit during its relaxation.
+_CUT_ROWS = 20_000
+# Approximate factor by which twice the cuts make a relaxation slower.
+_CUT_GROWTH = 5.0
 
 # Approximate seconds to build a model for each term of its rows.
 _SECONDS_PER_TERM = 8e-6
@@ -138,24 +150,24 @@ class _Search:
 
     def run(self) -> None:
         """Try single cuts, then sets of cuts that double in size, then the same in integers."""
-        if len(self.problem) > active().cut_units or self.budget.deadline.expired():
+        if len(self.problem) > CUT_UNITS or self.budget.deadline.expired():
             return
         from formulations.retained_at_cuts import precedence
 
         self.before = precedence(self.problem, self.given)
-        alone = self._each_alone(self.budget.deadline.share(active().single_cut_share))
+        alone = self._each_alone(self.budget.deadline.share(_SINGLE_CUT_SHARE))
         if not alone:
             return
         path = self._heaviest_path(alone)
         chosen = [_heaviest(path, alone, 1)]
-        self._solve(chosen[0], self.budget.share(active().first_cut_share))
-        slot = self.budget.deadline.share(active().relaxed_cuts_share)
+        self._solve(chosen[0], self.budget.share(_FIRST_CUT_SHARE))
+        slot = self.budget.deadline.share(_RELAXED_CUTS_SHARE)
         while len(chosen[-1]) < len(path):
             count, left = 2 ** len(chosen), slot.remaining()
             ways = [_heaviest(path, alone, count), _spread(path, alone, count)]
             proved = [self._relax(cuts, slot) or 0 for cuts in dict.fromkeys(ways)]
             chosen.append(ways[proved.index(max(proved))])
-            if active().cut_growth * (left - slot.remaining()) > slot.remaining():
+            if _CUT_GROWTH * (left - slot.remaining()) > slot.remaining():
                 break
         for place, cuts in enumerate(chosen[1:], 1):
             self._solve(cuts, self.budget.share(1 / (len(chosen) - place)))
@@ -234,7 +246,7 @@ class _Search:
         if self._settled() or budget.deadline.expired():
             return
         model = self._model(cuts, budget.deadline)
-        if model is None or len(model.rows.rows) > active().cut_rows:
+        if model is None or len(model.rows.rows) > _CUT_ROWS:
             return
         run_model(
             model,

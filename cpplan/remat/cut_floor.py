@@ -18,11 +18,13 @@ import numpy as np
 from cpplan.model.certificates import CutDuals
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.cut_bounds import cut_bound
+from cpplan.remat.cut_bounds import CUT_UNITS, cut_bound
 from cpplan.remat.footprint import accessed_bytes
-from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+
+# Least bytes at first runs: most limits tried for a proof.
+_FLOOR_STEPS = 16
 
 # Capacity of an arc that no minimum cut contains.
 _ENDLESS = 1 << 60
@@ -76,7 +78,7 @@ def cut_floor(
     >>> floor.bytes, floor.unit
     (24, 3)
     """
-    if not 0 < len(problem) <= active().cut_units or budget.deadline.expired():
+    if not 0 < len(problem) <= CUT_UNITS or budget.deadline.expired():
         return None
     from formulations.retained_at_cuts import precedence
 
@@ -95,7 +97,7 @@ def cut_floor(
     if best is not None or high <= limit:
         return best
     best = prove(limit)
-    for _ in range(active().floor_steps if best is not None else 0):
+    for _ in range(_FLOOR_STEPS if best is not None else 0):
         middle = (low + high) // 2
         if middle == low or budget.deadline.expired():
             break

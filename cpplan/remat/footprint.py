@@ -25,8 +25,12 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import order_bounds
 from cpplan.remat.search.flat_problem import flatten
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
+
+# Sets of values visited in the proof that there is no schedule.
+_REACH_STATES = 200_000
+# Sets of values visited for one unit.
+_REACH_STATES_OF_ONE = 50_000
 
 # Sets visited in a second, about, for deadlines that count work; sets between two looks at the
 # deadline.
@@ -231,12 +235,12 @@ def reach_bound(
     (Footprint(bytes=13, unit=6), Footprint(bytes=18, unit=6))
     """
     if states is None:
-        states = active().reach_states
+        states = _REACH_STATES
     best = least_footprint(problem)
     ways = _Ways(problem)
     own = ways.own_bytes()
     for unit in sorted(range(len(problem)), key=lambda unit: -own[unit]):
-        left = min(states, active().reach_states_of_one)
+        left = min(states, _REACH_STATES_OF_ONE)
         while left > 0 and not deadline.expired() and (target is None or best.bytes < target):
             beyond, looked = ways.least_beyond(unit, best.bytes, left, deadline)
             left, states = left - looked, states - looked

@@ -12,7 +12,12 @@ from typing import NamedTuple, Protocol
 
 from cpplan.aliasing.packed import Packed
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
-from cpplan.remat.tuning import active
+
+# Share of the limit within which two limits on live bytes count as equal.
+_NEAR_ENOUGH = 0.002
+# Several pools: share of the limit by which the next schedule has fewer live bytes, if they do
+# not hold the last one.
+_POOLS_STEP = 0.03
 
 
 class Trial(NamedTuple):
@@ -25,11 +30,7 @@ class Trial(NamedTuple):
         """Bytes beyond a limit; with several pools, a few percent of it if nothing fits."""
         if self.packed.pooled is None:
             return self.packed.peak - limit
-        return (
-            0
-            if self.packed.pooled.packing.offset is not None
-            else int(active().pools_step * limit) + 1
-        )
+        return 0 if self.packed.pooled.packing.offset is not None else int(_POOLS_STEP * limit) + 1
 
 
 class Objective(Protocol):
@@ -237,5 +238,5 @@ class MovingLimit:
             self._fits = within if self._fits is None else max(within, self._fits)
             self.live = within - over if self._sharing else within
         if self._fits is not None and self._fails is not None:
-            near = self._fails - self._fits <= active().near_enough * self._limit
+            near = self._fails - self._fits <= _NEAR_ENOUGH * self._limit
             self.live = self._fits if near else (self._fits + self._fails) // 2

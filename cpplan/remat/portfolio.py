@@ -36,6 +36,32 @@ from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Share of a schedule's time for orders without repetition.
+_LIVE_ORDER_SHARE = 0.5
+# Share for starts. They end by themselves, mostly within a second. A busy machine must not cut
+# them short, since no later search makes up for them.
+_START_SHARE = 0.8
+# Share for starts if a target cost is given: then this is one limit of many.
+_QUICK_START_SHARE = 0.2
+# Share for a proof that there is no schedule.
+_REACH_SHARE = 0.05
+# Share for CP-SAT on the whole schedule, if there are few units.
+_WHOLE_SHARE = 0.3
+# Share for a bound on the cost.
+_BOUND_SHARE = 0.2
+# Share for local search.
+_LOCAL_SHARE = 0.6
+# Share for windows.
+_WINDOWS_SHARE = 0.5
+# Least peak: share of the time of starts for minimum cuts.
+_CUT_SHARE = 0.5
+# Share of the time left for limits at equal ratios for which values are evicted.
+_EVEN_SHARE = 0.5
+# Largest live bytes of a start, as a multiple of the limit, that may be brought below it.
+_START_NEAR = 1.15
+# Least bytes at first runs: share of the time for a proof.
+_FLOOR_SHARE = 0.1
+
 
 class ScheduleSearch:
     """The searches for schedules of one problem: each continues where its last turn ended.
@@ -106,41 +132,41 @@ class ScheduleSearch:
 
     def _stages(self, limit: int, target: int | float, budget: Budget) -> Iterator[None]:
         """Run the stages one by one; local search repeats until it finds no improvement."""
-        known, tuning = self.known, active()
+        known = self.known
         yield
-        self.search_order(limit, budget.share(tuning.live_order_share))
+        self.search_order(limit, budget.share(_LIVE_ORDER_SHARE))
         yield
         if self._chain is not None:
             self._solve_chain(limit, budget)
             yield
             return
         if limit not in self._starts:
-            share = tuning.quick_start_share if target else tuning.start_share
+            share = _QUICK_START_SHARE if target else _START_SHARE
             self.start(limit, budget.share(share), target)
             yield
             self._look_for_reach(limit + 1, budget)
             yield
             if not target and known.best(limit).peak > limit:
                 # Where nothing fits after all starts, often no schedule does.
-                self._prove_floor(limit, budget.share(tuning.floor_share))
+                self._prove_floor(limit, budget.share(_FLOOR_SHARE))
                 yield
-                self.bound_cost(limit, budget.share(tuning.bound_share))
+                self.bound_cost(limit, budget.share(_BOUND_SHARE))
                 yield
         if self.few:
-            self._solve_whole(limit, budget.share(tuning.whole_share))
+            self._solve_whole(limit, budget.share(_WHOLE_SHARE))
             yield
         if not known.is_bounded(limit) and known.best(limit).peak <= limit:
-            self.bound_cost(limit, budget.share(tuning.bound_share))
+            self.bound_cost(limit, budget.share(_BOUND_SHARE))
             yield
         before = None
         while before is None or before != known.best(limit) or before.peak > limit:
             before = known.best(limit)
             # If nothing fits yet, no later stage applies, and only long walks may find something.
-            share = tuning.local_share if before.peak <= limit else 1.0
+            share = _LOCAL_SHARE if before.peak <= limit else 1.0
             self._search(limit, target, budget.share(share))
             yield
             if known.exact and self.joint and known.best(limit).peak <= limit:
-                self._improve_windows(limit, budget.share(tuning.windows_share))
+                self._improve_windows(limit, budget.share(_WINDOWS_SHARE))
                 yield
         if self.few:
             self._solve_whole(limit, budget)
@@ -193,7 +219,7 @@ class ScheduleSearch:
         self._look_for_reach(None, budget)
         least = known.least.bytes
         if self.cuts_lead(most):
-            slot = budget.share(active().cut_share).deadline
+            slot = budget.share(_CUT_SHARE).deadline
             cut = smallest_by_cuts(
                 self.problem, least, self._orders, slot, most_cost=most, reorder=self.joint
             )
@@ -207,7 +233,7 @@ class ScheduleSearch:
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
-        even = budget.share(active().even_share).deadline
+        even = budget.share(_EVEN_SHARE).deadline
         found = smallest_evicted(self.problem, least, self._orders, even, most_cost=most)
         if found is not None:
             known.add(self._measure(*found))
@@ -227,7 +253,7 @@ class ScheduleSearch:
             if self.joint:
                 orders = [*self._orders, *self._more_orders(limit, budget.deadline)]
             # If a known schedule exceeds the limit only a little, eviction finds nothing better.
-            near = self._starts and self.known.best(limit).peak <= active().start_near * limit
+            near = self._starts and self.known.best(limit).peak <= _START_NEAR * limit
             made = first_schedules(
                 self.problem,
                 limit,
@@ -332,7 +358,7 @@ class ScheduleSearch:
         # The target only decides when the search ends.
         if known.exact and known.least.bytes < wanted and self._reach_target < wanted:
             self._reach_target = wanted
-            slot = budget.deadline.share(active().reach_share)
+            slot = budget.deadline.share(_REACH_SHARE)
             known.prove_bytes(reach_bound(self.problem, slot, target=target), REACH)
 
     def _solve_chain(self, limit: int, budget: Budget) -> None:
@@ -354,11 +380,7 @@ class ScheduleSearch:
         """
         known = self.known
         best = known.best(limit)
-        near = [
-            o
-            for o in known.outcomes
-            if o.cost < best.cost and o.peak <= active().start_near * limit
-        ]
+        near = [o for o in known.outcomes if o.cost < best.cost and o.peak <= _START_NEAR * limit]
         turns: list[tuple[RematOutcome | None, bool]] = [(None, False)]
         if best.peak > limit:
             # A schedule for another limit that exceeds this one a little may be lowered.

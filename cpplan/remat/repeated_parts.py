@@ -17,8 +17,10 @@ from itertools import pairwise
 import numpy as np
 
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
+
+# Targets for equal parts alike, as shares of the limit, before members are kept again.
+_ALIKE_LIMITS = (1.0, 0.96, 0.92, 0.87, 0.81, 0.74)
 
 NAME = "equal parts alike"
 # Rounds of refining a unit's class by the classes of its neighbours.
@@ -89,7 +91,7 @@ def plan_alike(
         Limit on live bytes.
     """
     best: tuple[int, ...] | None = None
-    for part in active().alike_limits:
+    for part in _ALIKE_LIMITS:
         # A lower target leads to other choices; classes freed in excess are then kept again.
         found = _Search(problem, order, limit, deadline).run(int(part * limit))
         if found is None:

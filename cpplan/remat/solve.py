@@ -35,6 +35,60 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.turns import Turn, Turns
 
+# Share of the time left for the bytes that every schedule of many units needs.
+_FOOTPRINT_SHARE = 0.2
+# Share of the time left for a schedule.
+_SCHEDULE_SHARE = 0.3
+# Share of the time left for a schedule if none within the limit was found before.
+_MISSING_SHARE = 0.7
+# Largest live bytes of such a schedule, as a multiple of the limit, from which schedule and
+# offsets are searched for together.
+_MISSING_NEAR = 1.003
+# Share of the time left for packing a schedule.
+_PACKING_SHARE = 0.15
+# Share of the time left for packing an order without repetitions.
+_ONCE_SHARE = 0.5
+# The same, if only units without cost may run again.
+_FREE_ORDER_SHARE = 0.8
+# Share of the whole time, at the end, for a bound on the cost.
+_PROOF_SHARE = 0.08
+# Small problems: share of the time before short schedules are tried one by one.
+_SMALL_SHARE = 0.5
+# Share of the time for schedule and offsets together, after a packing exceeded the limit.
+_TOGETHER_SHARE = 0.85
+# The same, the first time: a schedule with slightly fewer live bytes may pack.
+_FIRST_TOGETHER_SHARE = 0.3
+# Least peak: share of the time for a first schedule within the cost.
+_BEGIN_SHARE = 0.2
+# Least peak: share of the time for a schedule with fewer live bytes, and for packing it.
+_DESCENT_SHARE = 0.5
+# Least peak: share of the time, at first, for limits halfway. They find schedules far below at
+# once or not at all.
+_FIRST_BISECTION_SHARE = 0.25
+# Least peak: share of the time left for the descent; the rest is for limits halfway again.
+_DESCENDING_SHARE = 0.7
+# Share of the time below which schedule and offsets together are not searched: with a thousand
+# ops, the start takes a second.
+_TOGETHER_LEAST = 0.1
+# Seconds for packing a schedule, besides its search, for deadlines that count work.
+_PACK_WORK = 0.02
+# Peaks tried on the way to the least one within a cost.
+_BISECTIONS = 8
+# Largest live bytes of a schedule, as a multiple of the limit, that schedule and offsets together
+# may bring below it.
+_TOGETHER_NEAR = 1.05
+# Share of the time for all of them.
+_FALL_BACK_SHARE = 0.4
+# The same, the first time.
+_FIRST_FALL_BACK_SHARE = 0.15
+# Share of the time left for packing each of them.
+_SHORT_SHARE = 0.1
+# Turns of schedule and offsets together with other seeds, after all searches have ended.
+_MORE_TURNS = 4
+# Units up to which short schedules are tried, and most repetitions in them. There are too many
+# schedules beyond that.
+_SHORT_UNITS = 12
+
 # Reasons for an early end of a run.
 ENDED = "the searches for schedules have ended, and short schedules were packed one by one"
 ENDED_LARGE = "the searches for schedules, and for schedules with offsets, have ended"
@@ -152,7 +206,7 @@ class RematSearch:
             _units(self.problem, program),
             candidates=candidates,
             report=lambda outcome: report(self._line(outcome)),
-            deadline=deadline.share(active().footprint_share),
+            deadline=deadline.share(_FOOTPRINT_SHARE),
         )
         self.schedules = ScheduleSearch(self.known, joint=joint)
         self._report, self._stop_early = report, stop_early
@@ -175,11 +229,11 @@ class RematSearch:
         try:
             if self._sharing:
                 # Aliases may save as much in other schedules as in one that runs every op once.
-                once = self._try(known.once, budget.share(tuning.packing_share))
+                once = self._try(known.once, budget.share(_PACKING_SHARE))
                 best.offer(once)
                 moving.packed(once.outcome.peak, once.over(limit))
-            small = len(self.problem) <= active().short_units
-            work = budget.share(tuning.small_share if small else 1 - tuning.proof_share)
+            small = len(self.problem) <= _SHORT_UNITS
+            work = budget.share(_SMALL_SHARE if small else 1 - _PROOF_SHARE)
             self._take_turns(
                 lambda effort: self._turn(best, objective, moving, effort, work), best, work
             )
@@ -193,20 +247,20 @@ class RematSearch:
             rest = Deadline(tuning.grace) if budget.deadline.cancelled else budget.deadline
             best.offer(self._try(known.best(limit), budget.until(rest)))
         if not best.settled:
-            self._stop_early(ENDED if len(self.problem) <= active().short_units else ENDED_LARGE)
+            self._stop_early(ENDED if len(self.problem) <= _SHORT_UNITS else ENDED_LARGE)
         return self._judged(best, limit)
 
     def smallest(self, most: float, budget: Budget) -> Rematerialized:
         """The smallest packing found among schedules that cost at most ``most``."""
-        known, tuning = self.known, active()
+        known = self.known
         objective = LeastBytes(most, known)
         best = BestTrial(objective, self._once(most, budget))
         if not known.affords(most):
             self._stop_early(NOTHING_AGAIN)
             return self._judged(best, None)
         try:
-            self._halve(best, most, budget.share(tuning.first_bisection_share))
-            down = budget.share(tuning.descending_share)
+            self._halve(best, most, budget.share(_FIRST_BISECTION_SHARE))
+            down = budget.share(_DESCENDING_SHARE)
             self._begin_below(best, most, down)
             self._take_turns(lambda _: self._go_down(best, most, down), best, down)
             self._take_turns(lambda _: self._halve(best, most, budget), best, budget)
@@ -225,37 +279,37 @@ class RematSearch:
         self, best: BestTrial, objective: LeastCost, moving: MovingLimit, effort: int, work: Budget
     ) -> Turn:
         """Search within a limit on live bytes, pack the schedule found, and move the limit."""
-        known, tuning, limit = self.known, active(), moving.live
+        known, limit = self.known, moving.live
         # A second search for the same limit gets more time.
         missing = self.schedules.has_begun(limit) and known.best(limit).peak > limit
-        slot = work.share(tuning.missing_share if missing else tuning.schedule_share)
+        slot = work.share(_MISSING_SHARE if missing else _SCHEDULE_SHARE)
         outcome = self.schedules.within(limit, slot)
         # A search that ran out of time continues in the next turn.
         following = Turn.AGAIN if slot.deadline.expired() else Turn.LAST
         if outcome.peak > limit:
             if known.none_within(limit):
                 return Turn.LAST
-            near = outcome.peak <= tuning.missing_near * objective.limit
+            near = outcome.peak <= _MISSING_NEAR * objective.limit
             if following is Turn.AGAIN and near and not objective.fits(best.trial):
                 # The search for schedules continues afterwards.
-                slot = work.share(tuning.first_together_share)
+                slot = work.share(_FIRST_TOGETHER_SHARE)
                 self._search_together(best, objective.limit, outcome, slot)
             return following
         if best.tried(outcome):
             return following
         # An order without repetitions is worth more effort to pack.
         once = outcome.cost <= known.base
-        trial = self._try(outcome, work.share(tuning.once_share if once else tuning.packing_share))
+        trial = self._try(outcome, work.share(_ONCE_SHARE if once else _PACKING_SHARE))
         best.offer(trial)
         moving.packed(outcome.peak, trial.over(objective.limit))
         if self._place is not None:
             # Briefly the first time: just above the bound, no schedule has far fewer live bytes.
-            share = tuning.first_fall_back_share if effort == 1 else tuning.fall_back_share
+            share = _FIRST_FALL_BACK_SHARE if effort == 1 else _FALL_BACK_SHARE
             self._fall_back(best, objective, work.share(share))
         if trial.over(objective.limit) <= 0 or not objective.promises(outcome, best.trial):
             return Turn.AGAIN
         # Briefly the first time: a schedule with slightly fewer live bytes may pack.
-        share = tuning.first_together_share if effort == 1 else tuning.together_share
+        share = _FIRST_TOGETHER_SHARE if effort == 1 else _TOGETHER_SHARE
         self._search_together(
             best, objective.limit, outcome, work.share(share), packed=trial.packed
         )
@@ -279,9 +333,9 @@ class RematSearch:
     def _vary(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
         """Search for schedule and offsets with other seeds, after all searches have ended."""
         start = self.known.best(objective.limit)
-        if self._place is None or start.peak > active().together_near * objective.limit:
+        if self._place is None or start.peak > _TOGETHER_NEAR * objective.limit:
             return
-        for _ in range(active().more_turns):
+        for _ in range(_MORE_TURNS):
             if best.settled or budget.deadline.expired():
                 break
             packed = best.packing_of(start)
@@ -291,8 +345,8 @@ class RematSearch:
         """The best packing found of an order without repetitions."""
         known, tuning = self.known, active()
         if self._order is None:
-            return self._try(known.once, budget.share(1 / tuning.bisections))
-        part = tuning.free_order_share if known.affords(most) else 1
+            return self._try(known.once, budget.share(1 / _BISECTIONS))
+        part = _FREE_ORDER_SHARE if known.affords(most) else 1
         part = tuning.order_share if known.affords(most, free=False) else part
         slot = budget.deadline.share(part)
         packed, name = self._order(slot)
@@ -303,14 +357,14 @@ class RematSearch:
 
     def _halve(self, best: BestTrial, most: float, budget: Budget) -> Turn:
         """Pack schedules within limits halfway between the bound and the best packing."""
-        before, tuning = best.trial, active()
+        before = best.trial
         assert before is not None
-        limits = Halving(self.known.least.bytes, before.outcome.peak, tuning.bisections)
+        limits = Halving(self.known.least.bytes, before.outcome.peak, _BISECTIONS)
         for limit in limits:
             if budget.deadline.expired():
                 break
             slot = budget.share(1 / limits.left)
-            outcome = self.schedules.within(limit, slot.share(tuning.schedule_share), target=most)
+            outcome = self.schedules.within(limit, slot.share(_SCHEDULE_SHARE), target=most)
             if outcome.peak > limit or outcome.cost > most:
                 limits.missed(limit)
             else:
@@ -321,26 +375,26 @@ class RematSearch:
     def _begin_below(self, best: BestTrial, most: float, budget: Budget) -> None:
         """Pack the first schedule on the way down: it is regular, and often packs best."""
         if self.schedules.descends and not budget.deadline.expired():
-            start = self.schedules.start_below(most, budget.share(active().begin_share))
+            start = self.schedules.start_below(most, budget.share(_BEGIN_SHARE))
             if not best.tried(start):
-                best.offer(self._try(start, budget.share(active().packing_share)))
+                best.offer(self._try(start, budget.share(_PACKING_SHARE)))
 
     def _go_down(self, best: BestTrial, most: float, budget: Budget) -> Turn:
         """Pack the next schedule on the way down to fewer live bytes."""
-        search, tuning, before = self.schedules, active(), best.trial
+        search, before = self.schedules, best.trial
         if not search.descends:
             return Turn.LAST
-        outcome = search.below(most, budget.share(tuning.descent_share))
+        outcome = search.below(most, budget.share(_DESCENT_SHARE))
         if not best.tried(outcome):
-            best.offer(self._try(outcome, budget.share(tuning.descent_share)))
+            best.offer(self._try(outcome, budget.share(_DESCENT_SHARE)))
         elif search.few:
             return Turn.LAST
         assert best.trial is not None
         if self._place is not None and best.trial.packed.peak > outcome.peak:
             # Halfway between the live bytes and the peak of the packing.
             limit = (outcome.peak + best.trial.packed.peak) // 2
-            slot = budget.share(tuning.descent_share)
-            if slot.deadline.remaining() >= tuning.together_least * budget.deadline.seconds:
+            slot = budget.share(_DESCENT_SHARE)
+            if slot.deadline.remaining() >= _TOGETHER_LEAST * budget.deadline.seconds:
                 self._search_together(best, limit, outcome, slot, target=most)
         return Turn.LAST if best.trial is before and search.ended(most) else Turn.AGAIN
 
@@ -351,7 +405,7 @@ class RematSearch:
     def _try(self, outcome: RematOutcome, budget: Budget) -> Trial:
         """Pack a schedule."""
         program = Program(self.program.graph, self._order_of(outcome.schedule))
-        budget.deadline.spend(active().pack_work)
+        budget.deadline.spend(_PACK_WORK)
         return Trial(outcome, self._pack(program, budget.deadline))
 
     def _pack_short(self, best: BestTrial, live: float, budget: Budget) -> None:
@@ -359,14 +413,14 @@ class RematSearch:
         if not best.settled:
             for outcome in self._short_schedules(best, live, budget.deadline):
                 if best.objective.promises(outcome, best.trial) and not best.tried(outcome):
-                    best.offer(self._try(outcome, budget.share(active().short_share)))
+                    best.offer(self._try(outcome, budget.share(_SHORT_SHARE)))
                 if best.settled:
                     break
 
     def _short_schedules(
         self, best: BestTrial, live: float, deadline: Deadline
     ) -> Iterator[RematOutcome]:
-        if len(self.problem) > active().short_units:
+        if len(self.problem) > _SHORT_UNITS:
             return
         order = None if self._joint else self.schedules.given
         most = best.objective.most_cost(best.trial)

@@ -21,6 +21,10 @@ from cpplan.solving.run import Run, is_short
 if TYPE_CHECKING:
     from cpplan.remat.solve import Rematerialized
 
+# Time for making and checking the plan of many ops, as a multiple of the time to begin the
+# search.
+_CHECKED = 1.2
+
 NO_TIME_TO_REPEAT = "too little time is left to look for ops that run again"
 
 
@@ -51,7 +55,7 @@ def rematerialize(run: Run, source: Program | Problem) -> Rematerialized:
         stop_early=run.stop_early,
     )
     if has_many_ops(source):
-        run.deadline.reserve(tuning.checked * (run.deadline.elapsed() - begin))
+        run.deadline.reserve(_CHECKED * (run.deadline.elapsed() - begin))
     if cost_limit is not None:
         return _within_pool(run, search.smallest(cost_limit * search.base, run.budget))
     return search.cheapest(_limit(run), run.budget)

@@ -15,8 +15,10 @@ import numpy as np
 
 from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import topological_order
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
+
+# Ratio of each number of segments tried to the one before.
+_SEGMENTS_GROWTH = 1.25
 
 
 def checkpoint(
@@ -54,7 +56,7 @@ def checkpoint(
     units = given_order(problem) if order is None else tuple(order)
     parts = _Parts(problem, units)
     counts = {parts.root}
-    count, growth = 1.0, active().segments_growth
+    count, growth = 1.0, _SEGMENTS_GROWTH
     while count <= len(units):
         counts.add(int(count))
         count = max(count + 1, count * growth)

@@ -17,9 +17,11 @@ from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.schedule_kernel import drop_values, space_for
-from cpplan.remat.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# Runs, as a multiple of the units, above which these heuristics give up a schedule.
+_DROPPING_LONGEST = 8
 
 NAME = "greedy dropping"
 # Values freed between two looks at the deadline.
@@ -55,7 +57,7 @@ def drop(
         raise TimeUpError
     units = np.fromiter(start, np.int64)
     length = len(units)
-    schedule = np.zeros(active().dropping_longest * len(problem) + length + 16, np.int64)
+    schedule = np.zeros(_DROPPING_LONGEST * len(problem) + length + 16, np.int64)
     schedule[:length] = units
     flat, random = flatten(problem), np.random.default_rng(0)
     progress, space = np.array([1.0, 0.0]), space_for(flat, len(schedule))

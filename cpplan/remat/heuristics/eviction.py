@@ -16,9 +16,11 @@ from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.eviction_kernel import begin_evicting, run_evicting, scratch_for
 from cpplan.remat.loops import EVICTION
 from cpplan.remat.search.flat_problem import FlatProblem, flatten
-from cpplan.remat.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# Runs, as a multiple of the units, above which these heuristics give up a schedule.
+_EVICTION_LONGEST = 12
 
 # Pairs of units and storages visited in a second, about, for deadlines that count work.
 _RATE = 8e7
@@ -113,7 +115,7 @@ class Evictions:
 
     def __init__(self, problem: RematProblem):
         self._flat: FlatProblem = flatten(problem)
-        self._buffer = np.empty(active().eviction_longest * len(problem) + 16, np.int64)
+        self._buffer = np.empty(_EVICTION_LONGEST * len(problem) + 16, np.int64)
         self._scratch = scratch_for(self._flat)
 
     def run(

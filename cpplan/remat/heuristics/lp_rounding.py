@@ -18,6 +18,12 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 if TYPE_CHECKING:
     from formulations.checkmate import CheckmateModel
 
+# Value in the linear relaxation from which on a storage is retained.
+_LP_THRESHOLD = 0.5
+# Share by which the limit is lowered at a time for rounding; Checkmate lowers it once, by a
+# tenth.
+_LP_STEP = 0.1
+
 # Iterations times rows in a second, about, for deadlines that count work.
 _RATE = 3e8
 
@@ -59,8 +65,8 @@ def round_relaxation(
         return None
     relaxation = build(problem, memory_limit=limit, order=units, relaxed=True)
     best: tuple[int, ...] | None = None
-    for steps in range(round(1 / tuning.lp_step)):
-        relaxation.lower_limit(limit * (1 - tuning.lp_step * steps))
+    for steps in range(round(1 / _LP_STEP)):
+        relaxation.lower_limit(limit * (1 - _LP_STEP * steps))
         try:
             solved = solve_relaxation(relaxation, deadline)
         except TimeUpError:
@@ -70,7 +76,7 @@ def round_relaxation(
         if not solved:
             break
         retained = [
-            {t for t, stay in retained.items() if stay.solution_value() >= tuning.lp_threshold}
+            {t for t, stay in retained.items() if stay.solution_value() >= _LP_THRESHOLD}
             for retained in relaxation.retained
         ]
         schedule = complete(problem, units, retained)

@@ -25,8 +25,11 @@ from cpplan.model.remat_problem import RematProblem
 from cpplan.ordering.bounds import topological_order
 from cpplan.ordering.heuristics.by_depth import finished
 from cpplan.remat.footprint import accessed_bytes
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
+
+# Minimum cuts: most positions treated, and exchange rates of bytes against cost tried for each.
+_TIGHT_POSITIONS = 64
+_EXCHANGE_RATES = 12
 
 NAME = "minimum cuts"
 # Capacity of a byte, of an arc that no minimum cut contains, and of the highest cost.
@@ -143,13 +146,13 @@ class _Cuts:
         """
         live = self._problem.pressure(self._order)
         found = np.flatnonzero(live > self._limit)
-        if len(found) > active().tight_positions:
+        if len(found) > _TIGHT_POSITIONS:
             around = np.concatenate(([live[0]], live, [live[-1]]))
             before, after = around[:-2], around[2:]
             top = (live >= before) & (live >= after) & ((live > before) | (live > after))
             found = found[top[found]]
             accessed = self._accessed[np.array(self._order)[found]]
-            most = np.argsort(-accessed, kind="stable")[: active().tight_positions]
+            most = np.argsort(-accessed, kind="stable")[:_TIGHT_POSITIONS]
             found = np.sort(found[most])
         return [int(place) for place in found]
 
@@ -162,7 +165,7 @@ class _Cuts:
         if network.bytes_of(best) > room:
             best = self._cut(network, low)
             if network.bytes_of(best) <= room:
-                for _ in range(active().exchange_rates):
+                for _ in range(_EXCHANGE_RATES):
                     middle = (low + high) / 2
                     found = self._cut(network, middle)
                     if network.bytes_of(found) <= room:

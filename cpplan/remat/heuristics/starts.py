@@ -18,6 +18,15 @@ from cpplan.remat.objectives import Halving
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Orders along which values are evicted for starts.
+_EVICTED_ORDERS = 2
+# Extra cost of the best start, as a share of running every op once, above which values are also
+# retained by minimum cuts.
+_CUT_EXTRA = 0.2
+# Limits for them, as shares of the limit, until a schedule is within it: they do not look at
+# bytes live while values are computed again.
+_CUT_LIMITS = (1.0, 0.98)
+
 
 class Start(NamedTuple):
     """A schedule, and the name of the heuristic that made it."""
@@ -79,17 +88,17 @@ def first_schedules(
                     found.append(Start(schedule, "chen"))
         excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
         base = problem.total_cost(range(len(problem)))
-        if math.isinf(most_cost) and (excess > 0 or cost > (1 + active().cut_extra) * base):
+        if math.isinf(most_cost) and (excess > 0 or cost > (1 + _CUT_EXTRA) * base):
             more = orders_by_need(problem) if reorder else []
             by_need = [order for order in more if order not in tried]
             made += [[Start(order, "order")] for order in by_need]
             along = [
-                *range(min(len(tried), active().evicted_orders)),
+                *range(min(len(tried), _EVICTED_ORDERS)),
                 *range(len(tried), len(made)),
             ]
             for place in along:
                 order = made[place][0].schedule
-                for part in active().cut_limits:
+                for part in _CUT_LIMITS:
                     schedule = retain_by_cuts(problem, int(part * limit), order, deadline)
                     fits = problem.peak(schedule) <= limit
                     if not fits:
@@ -101,7 +110,7 @@ def first_schedules(
         if (excess > 0 and evicting) or (excess == 0 and cost > most_cost):
             evictions = Evictions(problem)
             # If dropping does not fit, eviction seldom does: try it on the first orders only.
-            for order, found in zip(tried[: active().evicted_orders], made, strict=False):
+            for order, found in zip(tried[:_EVICTED_ORDERS], made, strict=False):
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
                     schedule = evictions.run(order, limit, rule, deadline)

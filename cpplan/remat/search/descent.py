@@ -16,6 +16,22 @@ from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
+# Steps of the descent to the least peak, as shares of the peak: the first, the longest and the
+# shortest.
+_DESCENT_STEP = 0.1
+_DESCENT_LONGEST = 0.15
+_DESCENT_SHORTEST = 0.0005
+# Factors of a step after a success and after a failure.
+_DESCENT_LONGER = 1.5
+_DESCENT_SHORTER = 0.4
+# Moves for each unit in a step: at first and at most; their growth after the shortest step
+# failed.
+_DESCENT_MOVES = 1000
+_DESCENT_MOST_MOVES = 20_000
+_DESCENT_GROWTH = 1.5
+# Share of the time of a descent for one step.
+_DESCENT_STEP_SHARE = 0.15
+
 NAME = "descent"
 
 # Positions visited in a second, about.
@@ -73,14 +89,14 @@ class Descent:
             schedule, peak, cost, problem.total_cost(range(len(problem))), NAME, ONCE
         )
         self._tuning = active()
-        self._step, self._moves = self._tuning.descent_step, self._tuning.descent_moves
+        self._step, self._moves = _DESCENT_STEP, _DESCENT_MOVES
         # The last schedule below the best peak that costs more than allowed.
         self._too_costly: RematOutcome | None = None
 
     @property
     def exhausted(self) -> bool:
         """True if many moves at the shortest step found nothing."""
-        return self._moves > self._tuning.descent_most_moves
+        return self._moves > _DESCENT_MOST_MOVES
 
     def run(self, deadline: Deadline, *, target: int = 0) -> None:
         """Lower the peak until it is at most ``target``, time is up or the search is exhausted."""
@@ -89,10 +105,10 @@ class Descent:
 
     def _go_down(self, target: int, deadline: Deadline) -> None:
         """Take one step: search below the best peak, and adapt the step or the moves."""
-        problem, best, too_costly, tuning = self._problem, self.best, self._too_costly, self._tuning
+        problem, best, too_costly = self._problem, self.best, self._too_costly
         limit = max(target, min(int(best.peak * (1 - self._step)), best.peak - 1))
         begin = too_costly if too_costly is not None and too_costly.peak <= limit else best
-        slot = deadline.share(tuning.descent_step_share)
+        slot = deadline.share(_DESCENT_STEP_SHARE)
         moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.schedule)
         found = search_schedules(
             problem,
@@ -107,10 +123,10 @@ class Descent:
         if found.peak < best.peak and found.cost <= self._most:
             self.best, self._too_costly = found._replace(found_by=NAME), None
             self._report(self.best)
-            self._step = min(tuning.descent_longest, self._step * tuning.descent_longer)
+            self._step = min(_DESCENT_LONGEST, self._step * _DESCENT_LONGER)
             return
         self._too_costly = found
-        if self._step > tuning.descent_shortest and int(best.peak * self._step) > 1:
-            self._step *= tuning.descent_shorter
+        if self._step > _DESCENT_SHORTEST and int(best.peak * self._step) > 1:
+            self._step *= _DESCENT_SHORTER
         elif moves <= fitting:
-            self._moves = int(self._moves * tuning.descent_growth)
+            self._moves = int(self._moves * _DESCENT_GROWTH)

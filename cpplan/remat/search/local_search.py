@@ -30,6 +30,23 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Runs of a start, as a multiple of the units, above which local search first begins with its
+# order alone.
+_LONG_START = 1.2
+# Moves of local search for each position of the start: of the first round and of all rounds;
+# their growth from round to round.
+_LOCAL_FIRST_MOVES = 300
+_LOCAL_MOST_MOVES = 300_000
+_LOCAL_GROWTH = 1.5
+# Positions visited in all rounds if there is no time limit: some minutes.
+_LOCAL_MOST_WORK = 1e10
+# Price of twice the limit at one position, in mean costs of a unit; other excesses cost in
+# proportion.
+_LOCAL_PRICE = 100.0
+# Factors of the price after a call without a schedule within the limit, and after a call with
+# one.
+_LOCAL_PRICE_FACTORS = (1.1, 0.95)
+
 NAME = "local search"
 ONCE = "every op once"
 # Positions visited in one call of the compiled loop, about; a round has several calls.
@@ -92,19 +109,17 @@ def search_schedules(
     if not prepare(SCHEDULES, deadline):
         return best
     walk = _Walk(problem, limit, best, budget.seed, joint=joint)
-    left, tuning = moves, active()
+    left = moves
     if left is None:
-        left = min(
-            tuning.local_most_moves * len(schedule), int(tuning.local_most_work / len(schedule))
-        )
-    size = tuning.local_first_moves * len(problem)
-    from_order = len(schedule) > tuning.long_start * len(problem)
+        left = min(_LOCAL_MOST_MOVES * len(schedule), int(_LOCAL_MOST_WORK / len(schedule)))
+    size = _LOCAL_FIRST_MOVES * len(problem)
+    from_order = len(schedule) > _LONG_START * len(problem)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= target:
             break
         tried = min(left, size)
         found = walk.round(tried, deadline, from_order=from_order)
-        left, size = left - tried, int(size * tuning.local_growth)
+        left, size = left - tried, int(size * _LOCAL_GROWTH)
         if found is None:
             from_order = not from_order
         else:
@@ -127,7 +142,7 @@ class _Walk:
         self._problem, self._limit, self._best = problem, limit, best
         self._flat = flatten(problem)
         self._mean = float(self._flat.cost.mean()) or 1.0
-        self._price = self._tuning.local_price
+        self._price = _LOCAL_PRICE
         self._kept: Ints = np.empty(0, np.int64)
         self._make_room(best.schedule)
 
@@ -159,7 +174,7 @@ class _Walk:
             )  # fmt: skip
             deadline.spend(result[3])
             result[3] = 0
-            raising, lowering = self._tuning.local_price_factors
+            raising, lowering = _LOCAL_PRICE_FACTORS
             self._price *= raising if result[4] == 0 else lowering
         found = tuple(self._kept[: int(result[0])].tolist())
         if result[1] > self._limit:

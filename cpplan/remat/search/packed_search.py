@@ -32,6 +32,40 @@ from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 
+# Moves for each run in the search for schedule and offsets together: of the first round and of
+# all rounds; their growth from round to round.
+_PACKED_FIRST_MOVES = 300
+_PACKED_MOST_MOVES = 100_000
+_PACKED_GROWTH = 1.5
+# Moves for each retention that separate retentions while the schedule is unchanged.
+_PACKED_SEPARATIONS = 1000
+# Temperatures at the start and at the end of a round. If the packing fits, in mean costs of a
+# unit; if it does not, as shares of the limit; with a low price of shared bytes, in mean costs of
+# a unit.
+_PACKED_HEATS = (0.3, 0.01)
+_PACKED_REPAIR_HEATS = (1e-4, 4e-6)
+_PACKED_WARM_HEATS = (1.0, 0.01)
+# First price, and the low price, of sharing as many bytes as the limit, in mean costs of a unit.
+_PACKED_PRICE = 20_000.0
+_PACKED_WARM_PRICE = 1000.0
+# Divisor of the price after a round that fits, and its factor after a round that does not.
+_PACKED_FALL = 1.3
+_PACKED_RISE = 2.0
+# Shares of the time left for separating the start, for repairing it, and for rounds with a low
+# price.
+_PACKED_START_SHARE = 0.1
+_PACKED_REPAIR_SHARE = 0.3
+_PACKED_WARM_SHARE = 0.15
+# Share of the arena that may be shared for a packing to be repaired.
+_PACKED_NEAR = 0.03
+# Largest share of the arena that schedules with fewer live bytes leave free; more costs runs.
+_PACKED_SLACK = 0.1
+# Number of such schedules tried, and share of the time left for finding each.
+_PACKED_TURNS = 5
+_PACKED_FEWER_SHARE = 0.5
+# Most runs of a schedule, as a multiple of the units and of the start.
+_PACKED_ROOM = 3
+
 NAME = "packed search"
 
 # Moves times runs visited in a second, about, and the overhead of a move, in runs, for deadlines
@@ -112,7 +146,7 @@ def search_packed(
     >>> found.schedule, found.peak, found.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
-    deadline, schedule, tuning = budget.deadline, np.fromiter(start, np.int64), active()
+    deadline, schedule = budget.deadline, np.fromiter(start, np.int64)
     buffers = RetentionBuffers(problem, residency or Residency(), limit)
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
@@ -120,31 +154,31 @@ def search_packed(
     if not prepare(PACKED_SCHEDULES, deadline):
         return None
     walk = _Walk(problem, buffers, schedule, budget.seed, joint=joint, offsets=offsets)
-    walk.separate(deadline.share(tuning.packed_start_share), tuning.packed_separations)
-    tried = tuning.packed_first_moves * len(schedule) if moves is None else moves // 2
+    walk.separate(deadline.share(_PACKED_START_SHARE), _PACKED_SEPARATIONS)
+    tried = _PACKED_FIRST_MOVES * len(schedule) if moves is None else moves // 2
     _repair(walk, tried, deadline, explore=moves is None)
-    for turn in range(tuning.packed_turns if moves is None else 1):
+    for turn in range(_PACKED_TURNS if moves is None else 1):
         if not joint or walk.fits or deadline.expired():
             break
         fewer = search_schedules(
             problem,
-            limit - int(min(walk.lacking, tuning.packed_slack) * buffers.room),
+            limit - int(min(walk.lacking, _PACKED_SLACK) * buffers.room),
             schedule,
-            budget.share(tuning.packed_fewer_share).reseeded(turn),
+            budget.share(_PACKED_FEWER_SHARE).reseeded(turn),
             target_cost=target_cost,
             moves=moves,
         )
         other = _Walk(
             problem, buffers, np.array(fewer.schedule, np.int64), budget.seed, joint=joint
         )
-        other.separate(deadline, 2 * tuning.packed_separations)
+        other.separate(deadline, 2 * _PACKED_SEPARATIONS)
         _repair(other, tried, deadline, explore=moves is None)
         if other.lacking < walk.lacking:
             walk, schedule = other, np.array(fewer.schedule, np.int64)
     target = max(target_cost, problem.total_cost(range(len(problem))))
-    left = tuning.packed_most_moves * len(schedule) if moves is None else moves
+    left = _PACKED_MOST_MOVES * len(schedule) if moves is None else moves
     best: PackedSchedule | None = None
-    size = tuning.packed_first_moves * len(schedule)
+    size = _PACKED_FIRST_MOVES * len(schedule)
     while True:
         if walk.fits and (best is None or walk.cost < best.cost):
             made = walk.packed()
@@ -155,24 +189,23 @@ def search_packed(
             return best
         tried = min(left, size)
         walk.round(tried, deadline)
-        walk.separate(deadline, tuning.packed_separations)
-        left, size = left - tried, int(size * tuning.packed_growth)
+        walk.separate(deadline, _PACKED_SEPARATIONS)
+        left, size = left - tried, int(size * _PACKED_GROWTH)
 
 
 def _repair(walk: _Walk, moves: int, deadline: Deadline, *, explore: bool) -> None:
     """Search near a schedule that lacks little room; if it still does not fit, further off."""
-    tuning = active()
-    if 0 < walk.lacking < tuning.packed_near:
-        walk.round(moves, deadline.share(tuning.packed_repair_share))
+    if 0 < walk.lacking < _PACKED_NEAR:
+        walk.round(moves, deadline.share(_PACKED_REPAIR_SHARE))
     if not walk.fits and explore:
-        _explore(walk, moves, deadline.share(tuning.packed_warm_share))
+        _explore(walk, moves, deadline.share(_PACKED_WARM_SHARE))
 
 
 def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
     """Run rounds with a low first price of shared bytes, which often solves small problems."""
     while not (walk.fits or deadline.expired()):
         walk.round(moves, deadline, warm=True)
-        moves = int(moves * active().packed_growth)
+        moves = int(moves * _PACKED_GROWTH)
 
 
 class _Slots(NamedTuple):
@@ -207,10 +240,10 @@ class _Walk:
         flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
         self._flat = flat
         self._mean = float(flat.cost.mean()) or 1.0
-        self._price, self._warm_price = self._tuning.packed_price, self._tuning.packed_warm_price
+        self._price, self._warm_price = _PACKED_PRICE, _PACKED_WARM_PRICE
         written = int(np.diff(flat.write_start).max(initial=0))
         self._slots = written + bool(buffers.extra.any())
-        room = self._tuning.packed_room * (len(problem) + len(start)) + 16
+        room = _PACKED_ROOM * (len(problem) + len(start)) + 16
         storages = len(flat.size)
         total = storages + room * self._slots + 1
         self._size, self._align, self._off = (np.zeros(total, np.int64) for _ in range(3))
@@ -315,9 +348,8 @@ class _Walk:
         self._measure(schedule, runs, length)
         calls = max(1, int(moves * length / _CALL))
         price = (self._warm_price if warm else self._price) * self._mean
-        tuning = self._tuning
-        bounds = tuning.packed_heats if self.fits else tuning.packed_repair_heats
-        bounds = tuning.packed_warm_heats if warm else bounds
+        bounds = _PACKED_HEATS if self.fits else _PACKED_REPAIR_HEATS
+        bounds = _PACKED_WARM_HEATS if warm else bounds
         scale = self._mean if self.fits or warm else price
         cooling = Cooling(scale * bounds[0], scale * bounds[1], calls, deadline)
         for call in range(calls):
@@ -333,11 +365,11 @@ class _Walk:
             )  # fmt: skip
             deadline.spend(moves // calls * (length + _BESIDES) / _RATE)
         if warm:
-            self._warm_price *= tuning.packed_rise
+            self._warm_price *= _PACKED_RISE
         elif self.fits:
-            self._price /= tuning.packed_fall
+            self._price /= _PACKED_FALL
         else:
-            self._price *= tuning.packed_rise
+            self._price *= _PACKED_RISE
 
     def _measure(self, schedule: Ints, runs: Ints, length: int) -> None:
         """Set the sizes and alignments of the retentions and blocks that the runs begin."""

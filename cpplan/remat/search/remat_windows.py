@@ -28,6 +28,10 @@ from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_run import improve_by_model
 
+# Most runs of a unit in a window that CP-SAT solves again, and CP-SAT's deterministic time.
+_WINDOW_COPIES = 2
+_WINDOW_WORK = 0.5
+
 NAME = "CP-SAT windows"
 
 
@@ -116,8 +120,7 @@ def improve_window(
     from formulations.rematerialization import build
 
     window = remat_window(problem, schedule, begin, end)
-    tuning = active()
-    most = max(tuning.window_copies, *(window.runs.count(unit) for unit in window.runs))
+    most = max(_WINDOW_COPIES, *(window.runs.count(unit) for unit in window.runs))
     best, cost = schedule, problem.total_cost(schedule)
 
     def found(runs: tuple[int, ...]) -> None:
@@ -134,7 +137,7 @@ def improve_window(
         budget.on_one_thread(),
         found=found,
         proved=lambda bound: None,
-        work=tuning.window_work,
+        work=_WINDOW_WORK,
     )
     return best
 

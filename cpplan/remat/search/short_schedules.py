@@ -13,8 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
+
+# Units up to which short schedules are tried, and most repetitions in them. There are too many
+# schedules beyond that.
+_SHORT_AGAIN = 3
 
 NAME = "short schedules"
 # Seconds to extend a schedule by a run, for each of its runs, for deadlines that count work.
@@ -57,7 +60,7 @@ def short_schedules(
     >>> list(short_schedules(problem, 12, 5, Deadline(10)))
     [(0, 1, 2, 0, 3)]
     """
-    again = active().short_again if again is None else again
+    again = _SHORT_AGAIN if again is None else again
     units = range(len(problem))
     before = [set(ops) for ops in problem.ordering.predecessors]
     if order is not None:
