@@ -23,7 +23,7 @@ from typing import NamedTuple
 from cpplan.model.problem import Problem
 from cpplan.packing import loops
 from cpplan.packing.search import exact_search, insertion_search
-from cpplan.packing.search.exact_search import ExactSearch
+from cpplan.packing.search.exact_search import NODES_A_BUFFER, ExactSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
@@ -35,6 +35,27 @@ from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import COMPILING_SHARE, is_ready, prepare_first
 from cpplan.runtime.deadline import Deadline
+
+# Multiple of these nodes in later turns: it then has about half of the time.
+_LATER_NODES = 8
+# Nodes a buffer that the exact search visits in the first turn if all steps are full.
+_FULL_NODES_A_BUFFER = 10_000
+# Nodes a buffer of the brief exact search before all other searches.
+_PROBING_NODES_A_BUFFER = 100
+# CP-SAT's deterministic time for each run in the first turn.
+_CP_SAT_WORK = 0.0025
+# Its insertions, a buffer, in the first turn.
+_STAGED_INSERTIONS_A_BUFFER = 40
+# Insertions a buffer in the first turn.
+_INSERTIONS_A_BUFFER = 600
+# Times in a turn that local search exchanges results with the exact search in its thread.
+_SLICES = 10
+# Buffers up to which CP-SAT mostly settles a part before compiled loops are loaded.
+_FEW_BUFFERS = 40
+# Buffers above which CP-SAT needs more time to start than other searches for their first turn.
+_CP_SAT_AT_ONCE = 150
+# Effort of the first turn with CP-SAT for more buffers than that.
+_CP_SAT_EFFORT = 16
 
 # Nodes between two exchanges with other searches: some hundredths of a second.
 _NODES = 2_000
@@ -85,7 +106,7 @@ class PartSearch:
         )
         if windows is not None:
             if len(problem) <= active().staged_buffers and StagedInsertion.applies_to(problem):
-                moves = active().staged_insertions_a_buffer * len(problem)
+                moves = _STAGED_INSERTIONS_A_BUFFER * len(problem)
                 self._local.append((StagedInsertion(problem, seed), moves))
             if not windows.wide:
                 self._local.append((windows, active().windows))
@@ -95,7 +116,7 @@ class PartSearch:
             self._local.append((windows, active().wide_windows))
         if not many and insertion_search.applies_to(problem):
             self._local.append(
-                (InsertionSearch(problem, seed), active().insertions_a_buffer * len(problem))
+                (InsertionSearch(problem, seed), _INSERTIONS_A_BUFFER * len(problem))
             )
         if not self._local:
             self._local.append((self._ranking, active().rankings_a_buffer * len(problem)))
@@ -113,13 +134,13 @@ class PartSearch:
             Target, limit, deadline and listener.
         """
         if self._solves and effort == 1:
-            if len(self.problem) > active().few_buffers:
+            if len(self.problem) > _FEW_BUFFERS:
                 state = self.probe(state, aim)
                 if aim.offer(state):
                     return True
             # The first few orders take almost no time, and are often enough.
             state = self._move(self._ranking, 0, state, aim)
-            if len(self.problem) <= active().few_buffers and not aim.offer(state):
+            if len(self.problem) <= _FEW_BUFFERS and not aim.offer(state):
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
                 return True
@@ -131,8 +152,8 @@ class PartSearch:
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
             full = exact_search.is_full(self.problem)
-            nodes = active().full_nodes_a_buffer if full else active().nodes_a_buffer
-            nodes *= active().later_nodes if effort > 1 else 1
+            nodes = _FULL_NODES_A_BUFFER if full else NODES_A_BUFFER
+            nodes *= _LATER_NODES if effort > 1 else 1
             state = self._search(state, nodes * effort, aim)
             if aim.offer(state):
                 return True
@@ -151,7 +172,7 @@ class PartSearch:
         if not (aim.deadline.endless or all(map(is_ready, self._exact().groups))):
             return state
         self._probed = True
-        return self._search(state, active().probing_nodes_a_buffer, aim)
+        return self._search(state, _PROBING_NODES_A_BUFFER, aim)
 
     def _search(self, state: Outcome, nodes_a_buffer: int, aim: Aim) -> Outcome:
         """Run the exact search in this thread."""
@@ -184,7 +205,7 @@ class PartSearch:
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
         """Run local search, then CP-SAT."""
-        slices = 1 if exchange is None else active().slices
+        slices = 1 if exchange is None else _SLICES
         for search, moves in self._local:
             for _ in range(slices):
                 state = self._move_while_useful(search, moves * effort // slices, state, aim)
@@ -192,7 +213,7 @@ class PartSearch:
                     state = exchange(state)
                 if aim.offer(state):
                     return True
-        if effort >= active().cp_sat_effort or len(self.problem) <= active().cp_sat_at_once:
+        if effort >= _CP_SAT_EFFORT or len(self.problem) <= _CP_SAT_AT_ONCE:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)
 
@@ -235,7 +256,7 @@ class PartSearch:
             self.problem,
             state,
             Budget(aim.deadline, workers, self.seed),
-            work=active().cp_sat_work * effort,
+            work=_CP_SAT_WORK * effort,
             target=aim.target,
             limit=aim.limit,
             report=aim.offer,

@@ -37,6 +37,20 @@ from cpplan.verification.verifier import check_offsets
 
 if TYPE_CHECKING:
     from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.search.windowed_insertion import WINDOW_LEAST
+
+# Share of the time left for compiling loops before slower first plans: nearly every method that
+# improves on them needs the loops.
+_COMPILING_SHARE = 0.5
+# Buffers up to which a plan is made and checked in less time than loading a compiled loop.
+_UNCOMPILED_BUFFERS = 200_000
+# Heuristics that still come before it.
+_PROBING_HEURISTICS = 3
+# Insertions a buffer of a brief search that only goes on while it lowers the peak.
+_BRIEF_INSERTIONS_A_BUFFER = 30
+# Time reserved for the final check of the plan and its claims, as a multiple of the time that
+# checking the offsets takes.
+_CHECK_RESERVE = 2.5
 
 LOOPS = MANY_BUFFERS, SKYLINE
 
@@ -67,7 +81,7 @@ def pack(
     searches: dict[int, PartSearch] = {}
     names = heuristics.portfolio(len(incumbent.reduction.problem)) if by_heuristics else ()
     # These take longer than a brief exact search, which may make them superfluous.
-    later = names[active().probing_heuristics :] if _probes(incumbent, most_effort) else ()
+    later = names[_PROBING_HEURISTICS:] if _probes(incumbent, most_effort) else ()
     try:
         if names:
             run_heuristics(incumbent, budget.deadline, names[: len(names) - len(later)])
@@ -111,13 +125,13 @@ def pack_by_insertion(incumbent: Incumbent, deadline: Deadline) -> None:
 def _insertions(problem: Problem) -> list[tuple[LocalSearch, int]]:
     """Insertion searches for a part, each with its moves of a brief search."""
     tuning, found = active(), list[tuple[LocalSearch, int]]()
-    if len(problem) <= tuning.window_least:
+    if len(problem) <= WINDOW_LEAST:
         return found
     windows = WindowedInsertion(problem, seed=0)
     if not windows.wide:
         found.append((windows, tuning.windows_at_once))
         if len(problem) < tuning.insertion_buffers and insertion_search.applies_to(problem):
-            moves = tuning.brief_insertions_a_buffer * len(problem)
+            moves = _BRIEF_INSERTIONS_A_BUFFER * len(problem)
             found.append((InsertionSearch(problem, seed=0), moves))
     return found
 
@@ -238,7 +252,7 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
     problem = incumbent.reduction.problem
     plain = _plain_seconds(problem)
     quickest, *others = plain
-    if len(problem) <= active().uncompiled_buffers or plain[quickest] > deadline.remaining():
+    if len(problem) <= _UNCOMPILED_BUFFERS or plain[quickest] > deadline.remaining():
         # Asking if the loops are ready takes longer than this plan. If reading the problem used up
         # the time, allow this plan a grace: it takes only a fraction of the time of reading.
         late = not deadline.cancelled and plain[quickest] > deadline.remaining()
@@ -247,7 +261,7 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
     in_time = may_load(deadline)
     if in_time and all(map(is_ready, LOOPS)):
         return
-    if len(problem) > active().uncompiled_buffers:
+    if len(problem) > _UNCOMPILED_BUFFERS:
         offer_packing(quickest, incumbent, deadline)
     soon = active().uncompiled_seconds
     for name in others:
@@ -255,7 +269,7 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
             offer_packing(name, incumbent, deadline)
     if not in_time:
         raise TimeUpError
-    if incumbent.done or prepare_all(LOOPS, deadline.share(active().compiling_share)):
+    if incumbent.done or prepare_all(LOOPS, deadline.share(_COMPILING_SHARE)):
         return
     for name in others:
         if soon <= plain[name] < deadline.remaining():
@@ -282,7 +296,7 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
         warn_of_defect(f"{error}; its packing is left out")
         return
     if many:
-        deadline.reserve(active().check_reserve * (deadline.elapsed() - start))
+        deadline.reserve(_CHECK_RESERVE * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)
 
 

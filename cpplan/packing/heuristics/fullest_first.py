@@ -28,6 +28,15 @@ from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Fullest first: share of the time left for further rankings of a part; the rest is for placing
+# the other buffers.
+_RANKINGS_SHARE = 0.3
+# Placements of a part after its first ranking, and those under shuffled rankings, in buffers.
+_PLACED_ROWS = 300_000
+_SHUFFLED_ROWS = 100_000
+# Standard deviations of ranks in shuffled rankings, as shares of their number.
+_SHUFFLED_RANKS = (0.01, 0.03, 0.1)
+
 # Rows in a block of the order in which the other buffers are placed; a block fits into a cache.
 _ROWS_A_BLOCK = 4096
 _SECONDS_A_PLACEMENT = 2e-6
@@ -96,7 +105,7 @@ def _place_parts(problem: Problem, rows: Ints, part: Ints, target: int, deadline
     """Offsets of ``rows``, which are sorted by part."""
     edges = np.concatenate([[0], np.flatnonzero(np.diff(part[rows])) + 1, [len(rows)]])
     ends = pairwise(edges.tolist())
-    tries_end = deadline.share(active().rankings_share)
+    tries_end = deadline.share(_RANKINGS_SHARE)
     parts = [
         _place_part(problem.subset(rows[a:b]), target, deadline, tries_end)
         for a, b in ends
@@ -111,12 +120,12 @@ def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadl
     The rankings are the preorders, then all others of a part of few buffers; of larger parts, the
     best ranking so far with its ranks shuffled a little.
     """
-    skyline, random, tuning = Skyline(part, deadline), np.random.default_rng(0), active()
+    skyline, random = Skyline(part, deadline), np.random.default_rng(0)
     best, peak = np.zeros(0, np.int64), None
     leader = np.arange(len(part))
-    shuffled = int(tuning.shuffled_rows / len(part))
+    shuffled = int(_SHUFFLED_ROWS / len(part))
     # Large parts get few rankings, to leave time for the others; later searches improve on them.
-    tries = min(len(PREORDERS) + shuffled, 1 + int(tuning.placed_rows / len(part)))
+    tries = min(len(PREORDERS) + shuffled, 1 + int(_PLACED_ROWS / len(part)))
     # 20! exceeds any number of tries.
     few = factorial(min(len(part), 20)) <= shuffled
     others = permutations(range(len(part)))
@@ -124,7 +133,7 @@ def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadl
         if k < len(PREORDERS):
             ranked = preorder(part, PREORDERS[k])
         elif not few:
-            noise = random.normal(0, random.choice(tuning.shuffled_ranks) * len(part), len(part))
+            noise = random.normal(0, random.choice(_SHUFFLED_RANKS) * len(part), len(part))
             ranked = leader[np.argsort(np.arange(len(part)) + noise)]
         elif other := next(others, None):
             ranked = np.array(other)

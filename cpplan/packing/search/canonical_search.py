@@ -43,6 +43,13 @@ from cpplan.packing.tuning import active
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
+# Most buffers for the canonical search: a node looks at every buffer of its component.
+_CANONICAL_BUFFERS = 5_000
+# Most pairs of buffer and section for the canonical search.
+_CANONICAL_ENTRIES = 1_000_000
+# Limits tried in every round, as shares of the way from the smallest limit to the largest.
+_CANONICAL_LIMITS = (0.0, 0.25, 0.5, 0.75)
+
 NAME = "canonical search"
 WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
 # Buffers looked at between two looks at the clock, and about how long one takes, seconds.
@@ -64,7 +71,7 @@ def applies_to(problem: Problem) -> bool:
     spans = problem.spans
     whole = (spans.begin == 0) & (spans.end == problem.size[spans.buffer])
     entries = int((spans.upper - spans.lower).sum())
-    small = 0 < len(problem) <= active().canonical_buffers and entries <= active().canonical_entries
+    small = 0 < len(problem) <= _CANONICAL_BUFFERS and entries <= _CANONICAL_ENTRIES
     return small and not problem.fixed and bool(whole.all())
 
 
@@ -150,7 +157,7 @@ class CanonicalSearch(Rounds[_Attempt]):
         nodes = tuning.canonical_first_nodes
         while True:
             for words, begin in ((WORDS, self._attempt_at), (WORDS[:4], self._perturbed)):
-                for share in tuning.canonical_limits:
+                for share in _CANONICAL_LIMITS:
                     for word in words:
                         limit = self._limit(share)
                         if limit is not None:

@@ -15,6 +15,17 @@ from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, LoopGroup, is_ready, prepare_first
 from cpplan.runtime.deadline import Deadline
 
+# Nodes a buffer that the exact search visits in the first turn.
+NODES_A_BUFFER = 500
+# Nodes a buffer before one exact search first gives way to the other; doubled every time.
+_FIRST_NODES_A_BUFFER = 10
+# Share of the most live bytes above which a step is full. If all steps are full, hardly a byte
+# may be wasted and few buffers fit into any corner: the niche search is then far likelier than
+# others to find a packing without waste.
+_FULL_SHARE = 0.999
+# Share of these nodes for the canonical search.
+_FULL_CANONICAL_SHARE = 0.01
+
 
 class _Turn(NamedTuple):
     """A search, its loops, and its share of the nodes."""
@@ -46,7 +57,7 @@ def is_full(problem: Problem) -> bool:
     False
     """
     live = problem.live_bytes()[int(problem.lower.min(initial=0)) :]
-    return len(live) > 0 and bool(live.min() >= active().full_share * live.max(initial=0) > 0)
+    return len(live) > 0 and bool(live.min() >= _FULL_SHARE * live.max(initial=0) > 0)
 
 
 class ExactSearch:
@@ -71,11 +82,11 @@ class ExactSearch:
 
     def __init__(self, problem: Problem, seed: int):
         self.problem, self._seed = problem, seed
-        self._slice = active().first_nodes_a_buffer * len(problem)
+        self._slice = _FIRST_NODES_A_BUFFER * len(problem)
         self._begun: dict[str, NicheSearch | CanonicalSearch] = {}
         self._turns: list[_Turn] = []
         tuning = active()
-        canonical = tuning.full_canonical_share if is_full(problem) else tuning.canonical_share
+        canonical = _FULL_CANONICAL_SHARE if is_full(problem) else tuning.canonical_share
         if niche_search.applies_to(problem):
             self._turns.append(_Turn(NicheSearch, loops.NICHE, 1 - canonical))
         share = canonical if self._turns else 1.0
@@ -122,5 +133,5 @@ class ExactSearch:
                 highest = state.peak - 1 if limit is None else min(state.peak - 1, limit)
                 if max(target, state.bound) > highest:
                     return state
-            self._slice = min(2 * self._slice, active().nodes_a_buffer * len(self.problem))
+            self._slice = min(2 * self._slice, NODES_A_BUFFER * len(self.problem))
         return state

@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
     from cpplan.model.problem import Ints, Problem
 
+# Insertion: moves after which weights are halved.
+_INSERTION_EPOCH = 1_000_000
+# Weight that an ejection adds to a buffer; moves for which a placed buffer is not ejected.
+_INSERTION_LEARNING = 0.1
+_INSERTION_TENURE = 2
+
 NAME = "insertion search"
 # Seconds of one call of the kernel.
 _CALL = 0.01
@@ -113,7 +119,7 @@ class InsertionSearch(LocalSearch):
             self._adopt(state, target)
         work = self._arrays.seconds_a_move
         a_call = max(1, int(_CALL / max(work, 1e-9)))
-        packing, epoch = self._packing, self._tuning.insertion_epoch
+        packing, epoch = self._packing, _INSERTION_EPOCH
         patience = self._tuning.insertion_patience * len(self.problem)
         assert packing is not None
         end = packing.moves + moves
@@ -251,7 +257,7 @@ class PartialPacking:
         self._placed = np.zeros(count, bool)
         self._order, self._by_latest = (np.zeros(count + 1, np.int64) for _ in range(2))
         self.lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(2))
-        self._cursor = np.array([0, 0, active().insertion_tenure], np.int64)
+        self._cursor = np.array([0, 0, _INSERTION_TENURE], np.int64)
         # The state of the generator must not be zero.
         word = (seed + 1) * _SPREAD % 2**64
         self._random = np.array([word or 1], np.uint64)
@@ -297,7 +303,7 @@ class PartialPacking:
             kernel.search(
                 moves,
                 self.limit,
-                active().insertion_learning,
+                _INSERTION_LEARNING,
                 arrays.spans,
                 arrays.scratch,
                 arrays.size,

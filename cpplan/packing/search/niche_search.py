@@ -41,6 +41,9 @@ from cpplan.packing.tuning import active
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
+# Most pairs of buffer and section for the niche search.
+_NICHE_ENTRIES = 1_000_000
+
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
 # Limits tried in every round, as shares of the way from the smallest to the largest.
@@ -70,9 +73,7 @@ def applies_to(problem: Problem) -> bool:
     if problem.gaps or problem.fixed or not 0 < len(problem) <= active().niche_buffers:
         return False
     entries = int((problem.upper - problem.lower).sum())
-    return (
-        entries <= active().niche_entries and not (address_unit(problem) % problem.alignment).any()
-    )
+    return entries <= _NICHE_ENTRIES and not (address_unit(problem) % problem.alignment).any()
 
 
 @dataclass(eq=False, slots=True)

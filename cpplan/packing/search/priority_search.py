@@ -26,6 +26,16 @@ from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import begin, is_ready, prepare
 from cpplan.runtime.deadline import Deadline
 
+# Priority rules: weights of totals against width and size, from none to nearly all.
+_RULE_TOTALS = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
+# Standard deviations of the noise added to a new rule (logarithms of sizes).
+_RULE_BLURS = (0.0, 0.003, 0.01, 0.03, 0.1)
+# Standard deviations of the noise on a rule of the elite, and shares of the buffers changed.
+_RULE_CHANGES = (0.001, 0.003, 0.01, 0.03)
+_RULE_CHANGED = (1.0, 0.3, 0.1, 0.01)
+# Best rules kept to be changed.
+_RULE_ELITE = 4
+
 NAME = "priority search"
 # Seconds a buffer and rule, for deadlines that count work.
 _WORK = 1.5e-6
@@ -101,24 +111,24 @@ class PrioritySearch(LocalSearch):
         return total, _logarithm(problem.upper - problem.lower), _logarithm(problem.size)
 
     def _rule(self) -> Floats:
-        random, tuning, count = self._random, self._tuning, len(self.problem)
+        random, count = self._random, len(self.problem)
         noise = random.standard_normal(count)
         if self._elite and random.random() < 0.5:
-            changed = random.random(count) < random.choice(tuning.rule_changed)
+            changed = random.random(count) < random.choice(_RULE_CHANGED)
             old = self._elite[random.integers(len(self._elite))].priority
-            return np.asarray(old + random.choice(tuning.rule_changes) * noise * changed)
+            return np.asarray(old + random.choice(_RULE_CHANGES) * noise * changed)
         total, width, size = self._terms
-        rule = random.choice(tuning.rule_totals) * total
+        rule = random.choice(_RULE_TOTALS) * total
         rule = rule + random.random() * width + random.random() * size
-        return np.asarray(rule + random.choice(tuning.rule_blurs) * noise)
+        return np.asarray(rule + random.choice(_RULE_BLURS) * noise)
 
     def _try(self, priority: Floats, deadline: Deadline) -> None:
         """Pack by a rule, and keep it if it is better than the worst of the elite."""
-        limit = self._elite[-1].peak if len(self._elite) == self._tuning.rule_elite else None
+        limit = self._elite[-1].peak if len(self._elite) == _RULE_ELITE else None
         peak = self._place(np.argsort(-priority, kind="stable"), limit, deadline)
         if peak is not None:
             bisect.insort(self._elite, _Rule(peak, priority), key=lambda rule: rule.peak)
-            del self._elite[self._tuning.rule_elite :]
+            del self._elite[_RULE_ELITE:]
 
     def _place(self, ranked: Ints, limit: int | None, deadline: Deadline) -> int | None:
         """Pack in this order; returns the peak, or ``None`` if it is not below ``limit``."""

@@ -16,7 +16,6 @@ import numpy as np
 from cpplan.packing.heuristics.preorders import largest_total
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
+
+# Exact searches: standard deviations of the noise on logarithms of keys that break ties. A small
+# one stays near a good order, a large one explores.
+_TIE_SPREADS = (0.05, 0.15, 0.3)
 
 # Reasons for the end of a slice of an attempt.
 FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
@@ -160,7 +163,7 @@ class TieOrders:
 
     def __init__(self, problem: Problem, seed: int):
         width = (problem.upper - problem.lower).astype(float)
-        self._random, self._spreads = np.random.default_rng(seed), active().tie_spreads
+        self._random, self._spreads = np.random.default_rng(seed), _TIE_SPREADS
         self._total = largest_total(problem).astype(float)
         self._keys = {"A": width * problem.size, "S": problem.size.astype(float), "W": width}
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.packing.tuning import active
-
 if TYPE_CHECKING:
     from cpplan.model.problem import Problem
+
+# Insertion: power of e by which a buffer at the fullest step weighs more than one that meets only
+# empty steps; in between, in proportion to the live bytes.
+_TIGHTNESS = 30.0
 
 
 def tightness(problem: Problem) -> NDArray[np.float64]:
@@ -37,4 +39,4 @@ def tightness(problem: Problem) -> NDArray[np.float64]:
         return np.ones(len(problem))
     edges = np.stack([problem.lower, problem.upper], axis=1).ravel()
     fullest = np.maximum.reduceat(np.append(live, 0), edges)[::2] / live.max()
-    return np.asarray(np.exp(active().tightness * (fullest - 1)))
+    return np.asarray(np.exp(_TIGHTNESS * (fullest - 1)))

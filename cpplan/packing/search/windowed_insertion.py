@@ -35,6 +35,23 @@ if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
     from cpplan.runtime.deadline import Deadline
 
+# Insertion in windows: buffers that a first window meets, at least, and as a multiple of those
+# live on average.
+WINDOW_LEAST = 300
+_WINDOW_LIVES = 4
+# Moves in a first window; growth of the buffers and of the moves from one to the next.
+_WINDOW_MOVES = 1000
+_WINDOW_WIDER = 1.5
+_WINDOW_LONGER = 2
+# Each window aims below the peak by this share of the way to the target; within the second share
+# of the target, it aims at the target itself.
+_WINDOW_STEP = 0.5
+_WINDOW_NEAR = 0.001
+# Windows around a buffer after which the aim is raised.
+_WINDOW_TRIES = 3
+# Windows spent on buffers that a forced move put on top.
+_WINDOW_PATIENCE = 60
+
 NAME = "insertion in windows"
 # For deadlines that count work: seconds for a buffer of a window, and of the whole problem.
 _WORK, _WORK_OF_ALL = 3e-6, 1e-9
@@ -77,7 +94,7 @@ class WindowedInsertion(LocalSearch):
         self._windows = TimeWindows(problem)
         breadth = float((problem.upper - problem.lower).sum())
         live = breadth / max(1, self._windows.end)
-        self._first_count = int(max(self._tuning.window_least, self._tuning.window_lives * live))
+        self._first_count = int(max(WINDOW_LEAST, _WINDOW_LIVES * live))
         # With so many buffers live at once, other searches lower the peak as fast.
         self.wide = 2 * self._first_count > self._tuning.insertion_buffers
         self._tries: dict[int, int] = {}
@@ -119,7 +136,7 @@ class WindowedInsertion(LocalSearch):
         if not self._windows.movable[row]:
             return False
         tries = self._tries.get(row, 0)
-        wider, most = tuning.window_wider, tuning.insertion_buffers
+        wider, most = _WINDOW_WIDER, tuning.insertion_buffers
         count = min(most, int(self._first_count * wider**tries))
         # Later windows lie differently around the buffer.
         before = 0.5 if tries == 0 else self._random.uniform(0.1, 0.9)
@@ -130,21 +147,21 @@ class WindowedInsertion(LocalSearch):
         if steps is None or largest_tried:
             self._tries.pop(row, None)
             return self._force(row, target)
-        moves = tuning.window_moves * tuning.window_longer**tries
+        moves = _WINDOW_MOVES * _WINDOW_LONGER**tries
         if self._aim is None or end[row] <= self._aim:
             self._aim = self._next_aim(target, int(end[row]))
         peak = self._pack(*steps, int(end[row]), self._aim, moves, deadline)
         if peak > self._aim:
             self._tries[row] = tries + 1
-            if tries >= tuning.window_tries:
+            if tries >= _WINDOW_TRIES:
                 self._aim = (self._aim + self._peak) // 2
         return True
 
     def _next_aim(self, target: int, peak: int) -> int:
         way = peak - target
-        if way <= self._tuning.window_near * target:
+        if way <= _WINDOW_NEAR * target:
             return target
-        return target + int((1 - self._tuning.window_step) * way)
+        return target + int((1 - _WINDOW_STEP) * way)
 
     def _pack(
         self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
@@ -223,7 +240,7 @@ class WindowedInsertion(LocalSearch):
             top = int(offsets[other] + problem.size[other])
             self._tries.pop(other, None)
         if self._left is None:
-            self._left = self._tuning.window_patience
+            self._left = _WINDOW_PATIENCE
         self._keep()
         return True
 

@@ -35,6 +35,16 @@ from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
+# Several sizes: share of the time for the largest arena of the layout.
+_SIZES_LARGEST_SHARE = 0.3
+# Share of the remaining time for each size packed alone.
+_SIZES_ALONE_SHARE = 0.4
+# CP-SAT's deterministic time in the first turn.
+_SIZES_FIRST_WORK = 0.02
+# Share of the time for all levels in turns; the rest is for the levels after the first that is
+# not proved.
+_SIZES_TURNS_SHARE = 0.8
+
 _logger = logging.getLogger(__name__)
 # CP-SAT adds up rows in 64 bits.
 _LARGEST_TERM = 2**60
@@ -122,11 +132,11 @@ def layout_for_sizes(
     with interrupts_ending(deadline):
         try:
             try:
-                pack(merged, budget.share(active().sizes_largest_share))
+                pack(merged, budget.share(_SIZES_LARGEST_SHARE))
             finally:
                 best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
                 _take_largest_bound(best, merged.bound)
-            shared = budget.share(active().sizes_alone_share)
+            shared = budget.share(_SIZES_ALONE_SHARE)
             for k, each in enumerate(others):
                 pack(each, shared.share(1 / (len(others) - k)))
             improve_levels(best, budget)
@@ -232,7 +242,7 @@ def improve_levels(
             climb.start(deadline)
             first = best.arenas.bound(0, ())
             best.offer_bound(0, first.value, first.name)
-        share = active().sizes_turns_share if len(best.values) > 1 else 1.0
+        share = _SIZES_TURNS_SHARE if len(best.values) > 1 else 1.0
         if not _in_turns(best, climb, budget.share(share), most_effort):
             _finish(best, climb, deadline)
     except TimeUpError:
@@ -256,7 +266,7 @@ def _in_turns(
             climb.run(number, tuning.sizes_moves_a_buffer * len(best.best) * effort, deadline)
             deadline.check()
             if not best.settled(number):
-                work = tuning.sizes_first_work * effort
+                work = _SIZES_FIRST_WORK * effort
                 exhausted &= not _run_cp_sat(best, number, budget, work)
         return Turn.LAST if exhausted and effort >= tuning.most_effort else Turn.LONGER
 

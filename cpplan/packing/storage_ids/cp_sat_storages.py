@@ -16,6 +16,9 @@ from cpplan.runtime.cp_sat_run import improve_by_model
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
+# Literals up to which CP-SAT shares storages: beyond that it takes minutes to start.
+_STORAGES_LITERALS = 200_000
+
 _logger = logging.getLogger(__name__)
 
 NAME = "CP-SAT storages"
@@ -65,7 +68,7 @@ def improve(
     reduction = reduce_problem(problem)
     rows = reduction.rows
     literals, entries = _literals(reduction.problem), count_entries(reduction.problem)
-    if literals > active().storages_literals or entries > active().section_entries:
+    if literals > _STORAGES_LITERALS or entries > active().section_entries:
         _logger.info(
             "CP-SAT skipped for storages: the model would have %d literals and %d entries",
             literals, entries,

@@ -26,6 +26,9 @@ from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 
+# Buffers up to which stages by size are tried: their tables take gigabytes beyond that.
+_STORAGES_IMPROVED = 10_000
+
 
 class StorageAlgorithm(Protocol):
     """Function from a problem and the group label of every row to storage numbers."""
@@ -181,7 +184,7 @@ def _search(best: LevelIncumbent[Ints], problem: Problem, group: Ints, budget: B
     for name in names:
         if best.done:
             return
-        if name != "shared_objects_improved" or len(problem) <= active().storages_improved:
+        if name != "shared_objects_improved" or len(problem) <= _STORAGES_IMPROVED:
             best.offer(ALGORITHMS[name](problem, group, deadline), name)
     if best.done or budget.deadline.expired():
         return
