@@ -34,6 +34,19 @@ from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.turns import Turn, Turns
 
+# Share of the time left for the bytes live in every order; it is reached only with very many ops.
+_BOUND_SHARE = 0.1
+# CP-SAT's deterministic time in that run.
+_FEW_OPS_WORK = 0.3
+# Largest share of the time left for that run: loops often find more in less time.
+_FEW_OPS_SHARE = 0.5
+# Most states of the exact search in the first turn.
+_FIRST_STATES = 40_000
+# Most states of the search of one window.
+_WINDOW_STATES = 20_000
+# Number of ops above which CP-SAT improves windows only.
+_CP_SAT_OPS = 400
+
 EXACT, LIU = "downset search", "Liu's algorithm"
 # Their first use compiles for seconds; CP-SAT, which runs before, mostly solves problems of few
 # ops.
@@ -100,7 +113,7 @@ class OrderSearch:
         self._problem, self._target, self._budget = problem, target, budget.on_one_thread()
         self._report = report
         self._bounds = order_bounds(
-            problem, order=given, deadline=budget.deadline.share(active().bound_share)
+            problem, order=given, deadline=budget.deadline.share(_BOUND_SHARE)
         )
         peak = problem.peak(given)
         self.best = OrderOutcome(
@@ -229,9 +242,9 @@ def _construct(
             proof = prove_peak(
                 order_model(problem),
                 best.order,
-                budget.share(active().few_ops_share),
+                budget.share(_FEW_OPS_SHARE),
                 bound=best.bound,
-                work=active().few_ops_work,
+                work=_FEW_OPS_WORK,
             )
             if proof.peak < best.peak:
                 best = best._replace(order=proof.best, peak=proof.peak, found_by=CP_SAT)
@@ -313,13 +326,13 @@ def _improve(piece: OrderPiece, target: int, effort: int, budget: Budget) -> Non
         piece.windows.run(
             active().first_windows * effort,
             target=enough,
-            states=active().window_states,
+            states=_WINDOW_STATES,
             deadline=deadline,
         )
-    if len(piece.problem) > active().cp_sat_ops:
+    if len(piece.problem) > _CP_SAT_OPS:
         piece.windows.run_cp_sat(effort, target=enough, budget=budget)
     piece.offer(piece.windows.order, WINDOWS)
-    if enough < piece.peak and len(piece.problem) <= active().cp_sat_ops:
+    if enough < piece.peak and len(piece.problem) <= _CP_SAT_OPS:
         work = active().first_cp_sat_work * effort
         model = order_model(piece.problem)
         proof = prove_peak(model, piece.order, budget, bound=piece.bound, work=work)
@@ -335,7 +348,7 @@ def _compiled(deadline: Deadline) -> bool:
 def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:
     """Downset search forward and in reversed time: no rule tells which needs fewer states."""
     most = active().most_state_bytes // (48 + len(piece.problem) // 8)
-    states = active().first_states * effort
+    states = _FIRST_STATES * effort
     if states // 2 > most:
         return
     for backward in (False, True):

@@ -22,9 +22,13 @@ from cpplan.ordering.heuristics.by_net_change import completed
 from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import BEAM
-from cpplan.ordering.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# Product of states and ops that sets the beam's default width: 1,000 ops take a second or two.
+_BEAM_STATE_OPS = 1_000_000
+# Largest default width of the beam, states.
+_BEAM_STATES = 2048
 
 # Approximate number of states extended by one op in a second; used where time is deterministic.
 _RATE = 1.2e7
@@ -77,7 +81,7 @@ def beam_backward(
 
 def _run_beam(problem: OrderProblem, deadline: Deadline, width: int | None, level: int) -> Ints:
     if width is None:
-        width = max(1, min(active().beam_states, active().beam_state_ops // max(1, len(problem))))
+        width = max(1, min(_BEAM_STATES, _BEAM_STATE_OPS // max(1, len(problem))))
     if width < 1:
         raise InputError(f"width must be at least 1, not {width!r}")
     return _Beam(problem, width, level).run(deadline)

@@ -18,9 +18,19 @@ from cpplan.model.problem import Ints
 from cpplan.ordering.search.cp_sat_ordering import improve_window
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.ordering.search.order_window import OrderWindows
-from cpplan.ordering.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+
+# Number of ops in the shortest window.
+_SHORTEST_WINDOW = 20
+# Number of ops in the longest window.
+_LONGEST_WINDOW = 250
+# Number of ops in a window for CP-SAT, and most units of its deterministic time for one.
+_CP_SAT_WINDOW = 80
+# Largest and smallest distance from the peak down to the target of a window search, as a share of
+# the peak.
+_WIDEST_SLACK = 0.02
+_NARROWEST_SLACK = 1e-4
 
 NAME = "window search"
 
@@ -52,7 +62,7 @@ class WindowSearch:
         self.problem = problem
         self._windows = OrderWindows(problem, order)
         self._random = random.Random(seed)
-        self._slack = active().widest_slack / 2
+        self._slack = _WIDEST_SLACK / 2
         self.peak = problem.peak(self.order)
 
     @property
@@ -80,7 +90,7 @@ class WindowSearch:
                 return
             pressure = self._pressure()
             centre = self._random.choice(np.flatnonzero(pressure == self.peak).tolist())
-            width = min(active().cp_sat_window, ops)
+            width = min(_CP_SAT_WINDOW, ops)
             begin = max(0, min(ops - width, centre - self._random.randrange(width)))
             improve_window(self._windows, begin, begin + width, budget, target=target)
             self.peak = self.problem.peak(self.order)
@@ -96,15 +106,13 @@ class WindowSearch:
         pressure = self._pressure()
         level = max(target, int(self.peak * (1 - self._slack)))
         centre = self._random.choice(np.flatnonzero(pressure > level).tolist())
-        width = self._random.randint(
-            min(active().shortest_window, ops), min(active().longest_window, ops)
-        )
+        width = self._random.randint(min(_SHORTEST_WINDOW, ops), min(_LONGEST_WINDOW, ops))
         begin = max(0, min(ops - width, centre - self._random.randrange(width)))
         window = windows.window(begin, begin + width)
         found = search_downsets(window, range(width), deadline, level=level, states=states)
         if found.peak < int(pressure[begin : begin + width].max()):
             windows.put_back(begin, begin + width, found.order)
             self.peak = self.problem.peak(windows.order)
-            self._slack = min(active().widest_slack, 1.3 * self._slack)
+            self._slack = min(_WIDEST_SLACK, 1.3 * self._slack)
         else:
-            self._slack = max(active().narrowest_slack, 0.9 * self._slack)
+            self._slack = max(_NARROWEST_SLACK, 0.9 * self._slack)
