@@ -25,6 +25,14 @@ from cpplan.verification.verifier import verify
 if TYPE_CHECKING:
     from cpplan.splitting.solve import Split, SplitSearch
 
+# Share of the time for the plan without pieces, a candidate that also gives the order.
+_UNSPLIT_SHARE = 0.2
+# If pieces may run again: share of the time left for plans in which each piece runs once, and
+# then for plans in which halos run again.
+_ONCE_SHARE = 0.4
+# Share of the time then left for plans in which whole ops run again.
+_WHOLE_AGAIN_SHARE = 0.3
+
 NO_TIME_TO_SPLIT = "too little time is left to look for pieces"
 
 
@@ -64,7 +72,7 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
         return Split(packed, (), None, source.cost, source.cost, LeastPiece(0, None), run.limit)
     search, limit = split_search(run, source), run.limit
     again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
-    share = run.budget.tuned(SplittingTuning).once_share
+    share = _ONCE_SHARE
     once: Split | None = None
     if again:
         once = replace(search.smallest(1.0, run.deadline.share(share)), limit=limit)
@@ -80,7 +88,7 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
         return found
     # Pieces alone, or whole ops that run again, may be better than both together: compare all.
     if search.unsplit.packed.source is not once.packed.source:
-        share = run.budget.tuned(SplittingTuning).whole_again_share
+        share = _WHOLE_AGAIN_SHARE
         whole = _run_again(run, search.unsplit, run.deadline.share(share))
         found = _better(run, found, whole)
     return _better(run, found, _run_again(run, once, run.deadline))
@@ -92,7 +100,7 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
 
     assert isinstance(source, Program)
     free = replace(run, target=None, limit=None)
-    share = run.deadline.share(run.budget.tuned(SplittingTuning).unsplit_share)
+    share = run.deadline.share(_UNSPLIT_SHARE)
     return SplitSearch(
         _unsplit(run, source, share),
         run.residency,

@@ -18,7 +18,11 @@ from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.solving.run import start_run
 from cpplan.splitting.solve import Split
-from cpplan.splitting.tuning import SplittingTuning
+
+# Number of cost limits tried for each point of a curve; share of the time for them. In the rest
+# of the time, the chosen plans are packed again.
+_CURVE_LIMITS = 2
+_CURVE_SHARE = 0.75
 
 
 def split_curve(source: Graph | Program, request: Request, points: int) -> list[Plan]:
@@ -54,10 +58,10 @@ def split_curve(source: Graph | Program, request: Request, points: int) -> list[
         using(run.budget.tuning),
         telling(lambda text: run.record(None, None, text)),
     ):
-        search, tuning = split_search(run, program), run.budget.tuned(SplittingTuning)
+        search = split_search(run, program)
         found.append(search.unsplit)
-        limits = search.cost_limits(tuning.curve_limits * (points - 1), run.deadline)
-        first = run.deadline.share(tuning.curve_share)
+        limits = search.cost_limits(_CURVE_LIMITS * (points - 1), run.deadline)
+        first = run.deadline.share(_CURVE_SHARE)
         for number, limit in enumerate(limits):
             if interrupted() or first.expired():
                 break

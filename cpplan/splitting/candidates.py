@@ -12,9 +12,32 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from cpplan.runtime.budget import tuned
 from cpplan.splitting.frontier import Choice, Division, Frontier
-from cpplan.splitting.tuning import SplittingTuning
+
+# Multiples of the smallest estimated peak. The divisions with the fewest pieces within these
+# peaks are packed first, in this order: a few large buffers leave fewer holes.
+_LOOSER = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
+# Ratio between neighbours in the grid of all other peaks tried.
+_ROOM_RATIO = 1.04
+# Grid of costs, as multiples of the cost of running every op once.
+COST_LEVELS = (
+    1.0,
+    1.005,
+    1.01,
+    1.02,
+    1.03,
+    1.05,
+    1.07,
+    1.1,
+    1.15,
+    1.2,
+    1.3,
+    1.4,
+    1.5,
+    1.75,
+    2.0,
+    3.0,
+)
 
 
 class Candidates:
@@ -57,7 +80,7 @@ class Candidates:
         least = self._known[-1].peak
         first = [
             min(rooms, key=lambda room: abs(math.log(room / (least * factor))))
-            for factor in tuned(SplittingTuning).looser
+            for factor in _LOOSER
             if rooms and least > 0
         ]
         rooms = list(dict.fromkeys([*first, *rooms]))
@@ -82,7 +105,7 @@ class Candidates:
         """Rooms from the least peak known up to ``high``, ascending."""
         if not self._known:
             return []
-        ratio, low = tuned(SplittingTuning).room_ratio, self._known[-1].peak
+        ratio, low = _ROOM_RATIO, self._known[-1].peak
         steps = range(
             math.ceil(math.log(max(low, 1)) / math.log(ratio)),
             math.ceil(math.log(max(high, 1)) / math.log(ratio)),
@@ -95,7 +118,7 @@ class Candidates:
         """For each cost of the grid, the division with the fewest pieces; the cheapest first."""
         if room not in self._within:
             found = [d for d in self._frontier.fewest_pieces(room) if d.cost <= self._most]
-            limits = [self._base * level for level in tuned(SplittingTuning).cost_levels]
+            limits = [self._base * level for level in COST_LEVELS]
             chosen = {0} if found else set()
             for limit in limits:
                 if limit <= self._most:

@@ -24,6 +24,35 @@ from cpplan.splitting.region import Region
 from cpplan.splitting.styles import Estimate, Style
 from cpplan.splitting.tuning import SplittingTuning
 
+# Places between steps at which regions may begin and end: those with the fewest live bytes.
+MOST_CUTS = 48
+# Regions may end before an op that leaves less than this share of the live bytes.
+STEEPEST = 0.2
+# Number of the highest hills of live bytes at whose feet regions may also begin and end; largest
+# share of a hill's bytes that counts as its foot.
+_FOOT = 0.25
+# Most steps of a region.
+_LONGEST_REGION = 120
+# Strips are tried only if a region's peak exceeds the bytes at its ends by this share.
+_NO_STRIPS = 0.01
+# Share of the time left for regions, once none lowers the least peak, for regions that may need
+# fewer pieces or less work.
+_OTHERS_SHARE = 0.7
+# Regions that do not lower the least peak are tried if fewer bytes are live at their ends than
+# this multiple of it.
+_LOOSER_ENDS = 1.2
+# Most pairs of peak and cost kept at each place.
+_MOST_LABELS = 120
+# Most pieces of a plan: this number, or this multiple of the number of ops if that is more.
+_MOST_PIECES = 16_000
+_MOST_PIECES_AN_OP = 2
+# Numbers of steps that the last op runs at a time.
+COARSER = (1, 2, 4, 8, 16)
+# Numbers of pieces into which an axis is also cut, if the pieces are longer than these.
+_COARSEST = (16, 8, 4)
+# Seconds of work, in deterministic mode, for the styles of a region and for a piece.
+_WORK_PER_REGION = 0.002
+
 # Relative tolerance for sums of floating-point costs.
 _ROUNDING = 1e-9
 # More steps than any op has.
@@ -107,12 +136,11 @@ class Frontier:
         *,
         estimates: Sequence[Estimates] | None = None,
     ):
-        tuning = tuned(SplittingTuning)
-        self._most_labels = tuning.most_labels
-        self.most_pieces = max(tuning.most_pieces, tuning.most_pieces_an_op * len(problem.ops))
+        self._most_labels = _MOST_LABELS
+        self.most_pieces = max(_MOST_PIECES, _MOST_PIECES_AN_OP * len(problem.ops))
         whole, costs = whole_peaks(problem), [float(op.cost) for op in problem.ops]
         once = list(accumulate(costs, initial=0.0))
-        self._ends = ends = sorted(choose_cuts(problem, tuning.most_cuts, tuning.steepest))
+        self._ends = ends = sorted(choose_cuts(problem, MOST_CUTS, STEEPEST))
         # Steps between neighbouring ends, not cut, and styles of the regions that begin at an end.
         self._uncut: list[_Option] = [
             (stop, Estimate(max(whole[start:stop]), sum(costs[start:stop]), stop - start), Style())
@@ -123,7 +151,7 @@ class Frontier:
         self._paths = LeastPeak(whole, ends), LeastPeak(whole, ends)
         spans = [
             (start, stop)
-            for start, stop in _segments(problem, ends, whole, tuning.longest_region)
+            for start, stop in _segments(problem, ends, whole, _LONGEST_REGION)
             if max(whole[start:stop]) > enough
         ]
         # No style lowers the bytes live at a region's ends.
@@ -155,7 +183,7 @@ class Frontier:
 
         Only a region that overlaps the highest one, and has fewer bytes at its ends, can lower it.
         """
-        tuning, done = tuned(SplittingTuning), set[int]()
+        done = set[int]()
         for paths in self._paths:
             more = True
             while more:
@@ -167,19 +195,19 @@ class Frontier:
                         if deadline.expired():
                             return
                         done.add(k)
-                        deadline.spend(tuning.work_per_region)
+                        deadline.spend(_WORK_PER_REGION)
                         yield turns[k]
                         if paths.highest() is not high:
                             more = True
                             break
         # Regions of somewhat more bytes may need fewer pieces, or less work.
-        others = deadline.share(tuning.others_share)
-        most = tuning.looser_ends * self._paths[0].highest().peak
+        others = deadline.share(_OTHERS_SHARE)
+        most = _LOOSER_ENDS * self._paths[0].highest().peak
         for k, (_, span) in enumerate(turns):
             if others.expired():
                 return
             if k not in done and floor[span] < most:
-                others.spend(tuning.work_per_region)
+                others.spend(_WORK_PER_REGION)
                 yield turns[k]
 
     def divisions(self) -> list[Division]:
@@ -330,7 +358,7 @@ def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
         if not left:
             return
         top = max(left, key=lambda k: (live[k], -k))
-        low = live[top] * tuning.foot
+        low = live[top] * _FOOT
         for way in (range(top, -1, -1), range(top, len(live))):
             for k in way:
                 left.discard(k)
@@ -342,7 +370,7 @@ def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
 def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along one axis, in pieces of one step and of several."""
     for inner in region.axis_names()[first : first + 1]:
-        for step in tuned(SplittingTuning).coarser:
+        for step in COARSER:
             for longest in (1, _UNLIMITED):
                 found = region.estimate(style := Style(inner, step=step, longest=longest))
                 if found is not None:
@@ -351,11 +379,10 @@ def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estim
 
 def _coarsely(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region along one axis, in few pieces and in pieces of equal length."""
-    tuning = tuned(SplittingTuning)
     for inner in region.axis_names()[first : first + 1]:
         extent = region.problem.axes(region.ops[-1])[inner].extent
-        shares = {extent // count for count in tuning.coarsest} - set(range(tuning.coarser[-1] + 1))
-        alike = [(step, step) for step in tuning.coarser[1:]]
+        shares = {extent // count for count in _COARSEST} - set(range(COARSER[-1] + 1))
+        alike = [(step, step) for step in COARSER[1:]]
         few = [(step, most) for step in sorted(shares) for most in (1, step, _UNLIMITED)]
         for step, longest in (*alike, *few):
             found = region.estimate(style := Style(inner, step=step, longest=longest))
@@ -371,7 +398,7 @@ def _in_tiles(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Esti
     tuning, names = tuned(SplittingTuning), region.axis_names()
     for inner in names[first : first + 1]:
         line = region.estimate(Style(inner))
-        if line is None or line.peak <= floor * (1 + tuning.no_strips):
+        if line is None or line.peak <= floor * (1 + _NO_STRIPS):
             continue
         for outer in names:
             best = line.peak
@@ -389,7 +416,7 @@ def _in_strips(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Est
     for inner in (*names[first : first + 1], None):
         line = None if inner is None else region.estimate(Style(inner))
         least = None if line is None else line.peak
-        if least is not None and least <= floor * (1 + tuning.no_strips):
+        if least is not None and least <= floor * (1 + _NO_STRIPS):
             continue
         for outer in names:
             best = least

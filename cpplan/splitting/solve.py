@@ -19,7 +19,7 @@ from cpplan.runtime.budget import tuned
 from cpplan.runtime.compiled import load, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.bounds import LeastPiece, least_piece
-from cpplan.splitting.candidates import Candidates
+from cpplan.splitting.candidates import COST_LEVELS, Candidates
 from cpplan.splitting.elements import element_cuts
 from cpplan.splitting.frontier import Choice, Division, Frontier
 from cpplan.splitting.loops import SPLITTING
@@ -28,6 +28,22 @@ from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import schedule
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
+
+# Share of the time left for regions and their styles.
+_REGIONS_SHARE = 0.4
+# Share of the time left for plans by heuristics alone.
+_TRIALS_SHARE = 0.5
+# Number of plans that are packed again, besides the best of each cost level; share of the time
+# left for each.
+_AGAIN_SHARE = 0.25
+# Share of the time left for each cost at which a plan may fit into a limit.
+_LIMIT_SHARE = 0.35
+# Time reserved to check the plan, as a multiple of the time to derive its pieces.
+_CHECKED = 4.5
+# Time needed to pack a graph of pieces by heuristics, as a multiple of the time to derive it.
+_SLOWER = 3.0
+# Seconds of work, in deterministic mode, for the styles of a region and for a piece.
+_WORK_PER_PIECE = 1e-4
 
 # Relative tolerance for sums of floating-point costs.
 _ROUNDING = 1e-9
@@ -145,7 +161,7 @@ class SplitSearch:
             # Compile and load the loops before the time for regions is measured.
             if prepare(SPLITTING, deadline):
                 load(SPLITTING)
-            share = deadline.share(tuned(SplittingTuning).regions_share)
+            share = deadline.share(_REGIONS_SHARE)
             self._frontier = Frontier(self.problem, share, self.least.bytes)
             self._divisions = known = self._frontier.divisions()
             self._report(
@@ -168,7 +184,7 @@ class SplitSearch:
 
     def keep(self, split: Split, deadline: Deadline) -> None:
         """Reserve the time to check a plan that is kept, in addition to earlier reserves."""
-        self._checks += tuned(SplittingTuning).checked * split.derived
+        self._checks += _CHECKED * split.derived
         deadline.reserve(self._checks)
 
     def smallest(
@@ -193,7 +209,7 @@ class SplitSearch:
         if self._value(best) <= self.least.bytes:
             return best
         within = [found for found in self.divisions(deadline) if found.cost <= most]
-        until = deadline.share(tuned(SplittingTuning).trials_share if again else 1.0)
+        until = deadline.share(_TRIALS_SHARE if again else 1.0)
         tried: list[Split] = []
         for split in chain(
             self._trials(within, most, deadline, self._value(best), until=until),
@@ -214,7 +230,7 @@ class SplitSearch:
         tuning = tuned(SplittingTuning)
         tried.sort(key=self._promise)
         kept = tried[: tuning.most_packed_again]
-        for level in tuning.cost_levels:
+        for level in COST_LEVELS:
             limit = level * self.base * (1 + _ROUNDING)
             kept += [split for split in tried if split.cost <= limit][:1]
         tried[:] = [split for split in tried if any(split is other for other in kept)]
@@ -229,7 +245,7 @@ class SplitSearch:
 
     def _best_searched(self, best: Split, tried: list[Split], deadline: Deadline) -> Split:
         """The best plan after packing promising ones again, and the best in the time left."""
-        share = tuned(SplittingTuning).again_share
+        share = _AGAIN_SHARE
         for split in tried:
             if self._floor(split) < self._value(best):
                 self.pack_again(split, deadline.share(share))
@@ -243,14 +259,14 @@ class SplitSearch:
         Among plans of equal cost, the one with the fewest bytes if pieces cost bytes; else the
         first one found.
         """
-        tuning, best = tuned(SplittingTuning), self.unsplit
+        best = self.unsplit
         self._seen.clear()
         if best.packed.peak > limit and self.least.bytes <= limit:
             divisions = self.divisions(deadline)
             fits = [known for known in divisions if known.peak <= limit]
             for number, division in enumerate(fits):
                 # A later one costs more, but its smaller peak is easier to pack: keep time for it.
-                share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
+                share = deadline.share(1.0 if number + 1 == len(fits) else _LIMIT_SHARE)
                 found = self._best_within(limit, division, share)
                 if found is not None and self._fitting(found, limit) < self._fitting(best, limit):
                     best = found
@@ -342,7 +358,7 @@ class SplitSearch:
             if split.packed.peak <= limit and self._value(split) < below:
                 below = self._value(split)
                 # The time to check a plan is proportional to the time to derive it.
-                deadline.reserve(self._checks + tuned(SplittingTuning).checked * split.derived)
+                deadline.reserve(self._checks + _CHECKED * split.derived)
             yield split
 
     def _weight(self, division: Division) -> int:
@@ -350,12 +366,11 @@ class SplitSearch:
 
     def _trial(self, division: Division, deadline: Deadline) -> Split | None:
         """Plan of a division by heuristics alone, or ``None`` if it has too many pieces or none."""
-        tuning = tuned(SplittingTuning)
         if self._takes_too_long(self._pace * division.pieces, deadline, derive=True):
             return None
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
-        deadline.spend(tuning.work_per_piece * len(program.order))
+        deadline.spend(_WORK_PER_PIECE * len(program.order))
         derived = deadline.elapsed() - begin
         self._pace = max(self._pace, derived / max(division.pieces, 1))
         if not graph.cuts:
@@ -373,9 +388,8 @@ class SplitSearch:
 
     def _takes_too_long(self, derived: float, deadline: Deadline, *, derive: bool = False) -> bool:
         """True if no time is left to pack and check pieces that take so long to derive."""
-        tuning = tuned(SplittingTuning)
-        left = deadline.remaining(self._checks + tuning.checked * derived)
-        late = not deadline.endless and (derive + tuning.slower) * derived > left
+        left = deadline.remaining(self._checks + _CHECKED * derived)
+        late = not deadline.endless and (derive + _SLOWER) * derived > left
         self.hurried |= late
         return late
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
+from cpplan.splitting.frontier import COARSER
 from cpplan.splitting.heuristics.registered import least_peak, register
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
@@ -28,7 +29,7 @@ def cascades(
 
     def estimates(region: Region, floor: int) -> _Found:
         if is_chain(region) and "rows" in region.axis_names():
-            for step in tuned(SplittingTuning).coarser:
+            for step in COARSER:
                 yield from _in(region, Style("rows", step=step, longest=step))
 
     return least_peak(problem, estimates, most_cost, deadline)
@@ -64,7 +65,7 @@ def fused_blocks(
     def estimates(region: Region, floor: int) -> _Found:
         axes = region.problem.axes(region.ops[-1])
         if is_chain(region) and {"rows", "columns"} <= axes.keys():
-            for step in tuned(SplittingTuning).coarser:
+            for step in COARSER:
                 yield from _in(region, Style("columns", "rows", axes["rows"].extent, step, step))
 
     return least_peak(problem, estimates, most_cost, deadline)

@@ -7,7 +7,7 @@ import numpy as np
 from cpplan.program.liveness import live_bytes
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
-from cpplan.splitting.frontier import choose_cuts
+from cpplan.splitting.frontier import MOST_CUTS, STEEPEST, choose_cuts
 from cpplan.splitting.heuristics.registered import register
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
@@ -26,7 +26,7 @@ def patches(problem: SplitProblem, most_cost: float, deadline: Deadline) -> list
     tuning = tuned(SplittingTuning)
     best: tuple[int, list[RegionRuns]] | None = None
     total = sum(op.cost for op in problem.ops)
-    ends = choose_cuts(problem, tuning.most_cuts, tuning.steepest)[1:]
+    ends = choose_cuts(problem, MOST_CUTS, STEEPEST)[1:]
     for count in tuning.strips:
         for stop in ends:
             if deadline.expired():
