@@ -28,7 +28,6 @@ from cpplan.aliasing.bounds import NAME as SHARED
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.merged import merge_alias_sets
 from cpplan.aliasing.solve import SharingSearch
-from cpplan.aliasing.tuning import active
 from cpplan.model.levels import Level
 from cpplan.model.plan_data import RelationKind, Status
 from cpplan.model.problem import Gap, Ints, Problem
@@ -39,6 +38,11 @@ from cpplan.packing.pools.solve import PooledPacking
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+
+# With several pools: share of the time left for each choice of candidates.
+_POOLS_CHOICE_SHARE = 0.6
+# With several pools: share of the time left for packing with one candidate fewer.
+_POOLS_MOVE_SHARE = 0.1
 
 
 class Choice(NamedTuple):
@@ -83,7 +87,7 @@ class Choices:
 
     def search(self, budget: Budget) -> Choice:
         """The best of some choices, and of those that leave out one more candidate at a time."""
-        deadline, share = budget.deadline, active().pools_choice_share
+        deadline, share = budget.deadline, _POOLS_CHOICE_SHARE
         first, *others = _left_out(self._problem, self._sets.candidates)
         best = self._choose(first, deadline.share(share))
         if not (best.done or deadline.expired()):
@@ -147,7 +151,7 @@ class Choices:
             if candidate is None:
                 break
             tried.add(candidate)
-            slot = deadline.share(active().pools_move_share)
+            slot = deadline.share(_POOLS_MOVE_SHARE)
             best = min(best, self._choose(best.skip | {candidate}, slot), key=Choice.value)
         return best
 

@@ -41,6 +41,18 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
+# Share of the time left for packing many buffers without sharing.
+_PLAIN_SHARE = 0.3
+# Neighbours of the best choice tried in the first turn.
+_FIRST_MOVES = 20
+# Share of the time left for packing one choice.
+_PACKING_SHARE = 0.3
+# CP-SAT's deterministic time in the first turn.
+_FIRST_WORK = 0.1
+# Largest number of buffer pairs for which CP-SAT runs: pairs live together in which at least one
+# buffer may share bytes. Each pair makes three literals or more.
+_CP_SAT_PAIRS = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -194,10 +206,10 @@ class SharingSearch(LevelIncumbent[Choice]):
             pack(incumbent, budget.until(slot))
 
         def turn(effort: int) -> Turn:
-            self._move(active().first_moves * effort, deadline)
+            self._move(_FIRST_MOVES * effort, deadline)
             self._pack_again(None, budget, deadline)
             if not self.done:
-                self._prove(active().first_work * effort, budget, deadline)
+                self._prove(_FIRST_WORK * effort, budget, deadline)
             return Turn.LONGER
 
         self.announce()
@@ -212,7 +224,7 @@ class SharingSearch(LevelIncumbent[Choice]):
             else:
                 self._pack_first(deadline)
             # With many buffers, packing the other choices takes as long as a proof: prove first.
-            prove = partial(self._prove, active().first_work, budget)
+            prove = partial(self._prove, _FIRST_WORK, budget)
             fewer = (self._try_fewer, partial(self._pack_again, 1, budget))
             for stage in (prove, *fewer) if self._many else (*fewer, prove):
                 if not self.done:
@@ -232,7 +244,7 @@ class SharingSearch(LevelIncumbent[Choice]):
         for choice in (self.best, *others):
             # The live bytes of a choice bound its peak.
             if not self.done and choice.incumbent.bound.value <= self.best.peak:
-                self._watch(choice, stage, deadline.share(active().packing_share))
+                self._watch(choice, stage, deadline.share(_PACKING_SHARE))
 
     def _pack_first(self, deadline: Deadline) -> None:
         """Run heuristics on the choice of all candidates; many buffers first without sharing."""
@@ -240,7 +252,7 @@ class SharingSearch(LevelIncumbent[Choice]):
             self._run_heuristics(self.best, deadline)
             return
         try:
-            self._run_heuristics(self.best, deadline.share(active().plain_share))
+            self._run_heuristics(self.best, deadline.share(_PLAIN_SHARE))
         except TimeUpError:
             deadline.check()
         if not self.done and self.candidates:
@@ -356,7 +368,7 @@ class SharingSearch(LevelIncumbent[Choice]):
         from cpplan.aliasing.cp_sat import SHARING, sharing_model
         from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 
-        if self._pairs() > active().cp_sat_pairs:
+        if self._pairs() > _CP_SAT_PAIRS:
             return
         shifts = allowed_shifts(self.problem, self.candidates, self.rules)
 
