@@ -36,9 +36,9 @@ from cpplan.runtime.turns import Turn, Turns
 
 # Share of the time left for the bytes live in every order; it is reached only with very many ops.
 _BOUND_SHARE = 0.1
-# CP-SAT's deterministic time in that run.
+# CP-SAT's deterministic time before the loops are compiled, with few ops.
 _FEW_OPS_WORK = 0.3
-# Largest share of the time left for that run: loops often find more in less time.
+# Largest share of the time left for that: loops often find more in less time.
 _FEW_OPS_SHARE = 0.5
 # Most states of the exact search in the first turn.
 _FIRST_STATES = 40_000

@@ -36,7 +36,7 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import COMPILING_SHARE, is_ready, prepare_first
 from cpplan.runtime.deadline import Deadline
 
-# Multiple of these nodes in later turns: it then has about half of the time.
+# Multiple of the exact search's nodes in later turns: it then has about half of the time.
 _LATER_NODES = 8
 # Nodes a buffer that the exact search visits in the first turn if all steps are full.
 _FULL_NODES_A_BUFFER = 10_000
@@ -44,7 +44,7 @@ _FULL_NODES_A_BUFFER = 10_000
 _PROBING_NODES_A_BUFFER = 100
 # CP-SAT's deterministic time for each run in the first turn.
 _CP_SAT_WORK = 0.0025
-# Its insertions, a buffer, in the first turn.
+# Insertions in stages, a buffer, in the first turn.
 _STAGED_INSERTIONS_A_BUFFER = 40
 # Insertions a buffer in the first turn.
 _INSERTIONS_A_BUFFER = 600

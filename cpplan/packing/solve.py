@@ -44,7 +44,7 @@ from cpplan.packing.search.windowed_insertion import WINDOW_LEAST
 _COMPILING_SHARE = 0.5
 # Buffers up to which a plan is made and checked in less time than loading a compiled loop.
 _UNCOMPILED_BUFFERS = 200_000
-# Heuristics that still come before it.
+# Heuristics that still come before a brief exact search.
 _PROBING_HEURISTICS = 3
 # Insertions a buffer of a brief search that only goes on while it lowers the peak.
 _BRIEF_INSERTIONS_A_BUFFER = 30

@@ -44,13 +44,8 @@ class PackingTuning:
         Most buffers for the niche search.
     pools_first_moves
         Several pools: moves of hill climbing in the first turn.
-    pools_first_liquid_work
-        Several pools: CP-SAT's deterministic time for each run on live bytes alone in the first
-        turn. It is much quicker without offsets, and its assignments can mostly be packed.
     pools_liquid_runs
         Most such runs in one turn; they end once one gains nothing.
-    pools_first_work
-        CP-SAT's deterministic time on pools and offsets together in the first turn.
     pools_ordered_buffers
         Buffers up to which first fit is tried in more orders than the portfolio's: O(n²) each.
     sizes_moves_a_buffer
@@ -94,9 +89,7 @@ class PackingTuning:
     insertion_buffers: int = 5_000
     niche_buffers: int = 5_000
     pools_first_moves: int = 40
-    pools_first_liquid_work: float = 0.4
     pools_liquid_runs: int = 4
-    pools_first_work: float = 0.05
     pools_ordered_buffers: int = 5_000
     sizes_moves_a_buffer: int = 20
     sizes_top_pairs: int = 2_000_000

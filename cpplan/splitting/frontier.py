@@ -28,8 +28,7 @@ from cpplan.splitting.tuning import SplittingTuning
 MOST_CUTS = 48
 # Regions may end before an op that leaves less than this share of the live bytes.
 STEEPEST = 0.2
-# Number of the highest hills of live bytes at whose feet regions may also begin and end; largest
-# share of a hill's bytes that counts as its foot.
+# Largest share of a hill's live bytes that counts as its foot.
 _FOOT = 0.25
 # Most steps of a region.
 _LONGEST_REGION = 120
@@ -50,7 +49,7 @@ _MOST_PIECES_AN_OP = 2
 COARSER = (1, 2, 4, 8, 16)
 # Numbers of pieces into which an axis is also cut, if the pieces are longer than these.
 _COARSEST = (16, 8, 4)
-# Seconds of work, in deterministic mode, for the styles of a region and for a piece.
+# Seconds of work, in deterministic mode, for the styles of a region.
 _WORK_PER_REGION = 0.002
 
 # Relative tolerance for sums of floating-point costs.

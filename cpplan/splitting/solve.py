@@ -33,8 +33,7 @@ from cpplan.splitting.written_in_turn import with_writers_together
 _REGIONS_SHARE = 0.4
 # Share of the time left for plans by heuristics alone.
 _TRIALS_SHARE = 0.5
-# Number of plans that are packed again, besides the best of each cost level; share of the time
-# left for each.
+# Share of the time left for each plan that is packed again.
 _AGAIN_SHARE = 0.25
 # Share of the time left for each cost at which a plan may fit into a limit.
 _LIMIT_SHARE = 0.35
@@ -42,7 +41,7 @@ _LIMIT_SHARE = 0.35
 _CHECKED = 4.5
 # Time needed to pack a graph of pieces by heuristics, as a multiple of the time to derive it.
 _SLOWER = 3.0
-# Seconds of work, in deterministic mode, for the styles of a region and for a piece.
+# Seconds of work, in deterministic mode, for a piece.
 _WORK_PER_PIECE = 1e-4
 
 # Relative tolerance for sums of floating-point costs.

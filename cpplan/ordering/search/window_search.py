@@ -25,7 +25,7 @@ from cpplan.runtime.deadline import Deadline
 _SHORTEST_WINDOW = 20
 # Number of ops in the longest window.
 _LONGEST_WINDOW = 250
-# Number of ops in a window for CP-SAT, and most units of its deterministic time for one.
+# Number of ops in a window for CP-SAT.
 _CP_SAT_WINDOW = 80
 # Largest and smallest distance from the peak down to the target of a window search, as a share of
 # the peak.

@@ -23,7 +23,7 @@ _FIRST_NODES_A_BUFFER = 10
 # may be wasted and few buffers fit into any corner: the niche search is then far likelier than
 # others to find a packing without waste.
 _FULL_SHARE = 0.999
-# Share of these nodes for the canonical search.
+# Share of the nodes for the canonical search then.
 _FULL_CANONICAL_SHARE = 0.01
 
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 # Insertion: moves after which weights are halved.
 _INSERTION_EPOCH = 1_000_000
 # Weight that an ejection adds to a buffer; moves for which a placed buffer is not ejected.
-_INSERTION_LEARNING = 0.1
-_INSERTION_TENURE = 2
+INSERTION_LEARNING = 0.1
+INSERTION_TENURE = 2
 
 NAME = "insertion search"
 # Seconds of one call of the kernel.
@@ -257,7 +257,7 @@ class PartialPacking:
         self._placed = np.zeros(count, bool)
         self._order, self._by_latest = (np.zeros(count + 1, np.int64) for _ in range(2))
         self.lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(2))
-        self._cursor = np.array([0, 0, _INSERTION_TENURE], np.int64)
+        self._cursor = np.array([0, 0, INSERTION_TENURE], np.int64)
         # The state of the generator must not be zero.
         word = (seed + 1) * _SPREAD % 2**64
         self._random = np.array([word or 1], np.uint64)
@@ -303,7 +303,7 @@ class PartialPacking:
             kernel.search(
                 moves,
                 self.limit,
-                _INSERTION_LEARNING,
+                INSERTION_LEARNING,
                 arrays.spans,
                 arrays.scratch,
                 arrays.size,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
-from cpplan.packing.tuning import active as packing_tuning
+from cpplan.packing.search.insertion_search import INSERTION_TENURE
 from cpplan.spilling.problem import Flags, SpillProblem
 
 Floats = NDArray[np.float64]
@@ -139,7 +139,7 @@ def make_rows(count: int) -> Rows:
         ends=numbers(),
         starts=numbers(),
         weight=np.zeros(count),
-        cursor=np.array([0, 0, packing_tuning().insertion_tenure], np.int64),
+        cursor=np.array([0, 0, INSERTION_TENURE], np.int64),
     )
 
 

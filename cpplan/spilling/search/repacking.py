@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.packing.search.insertion_search import INSERTION_LEARNING
 from cpplan.packing.tuning import active as packing_tuning
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline
@@ -200,7 +201,7 @@ class Repacking:
             return None
         a_move = _MOVE_A_ROW * count + _MOVE_A_CELL * cells
         moves = max(1, int(_CALL / max(a_move, 1e-9)))
-        learning, placed = packing_tuning().insertion_learning, False
+        learning, placed = INSERTION_LEARNING, False
         slot, made = deadline.share(active().margin_packing_share), 0
         least = active().insertions_a_retention * count if patient else 0
         while not placed and not (slot if made >= least else deadline).expired():
@@ -221,7 +222,7 @@ class Repacking:
         widths = [width for width in tuning.window_widths if width < steps] + [steps]
         rows = self._rows(best.kept)
         windows = [with_sections(rows, width) for width in widths]
-        learning = packing_tuning().insertion_learning
+        learning = INSERTION_LEARNING
         moves = tuning.window_moves, tuning.window_patience, learning
         always = _WINDOW + _WINDOW_A_GAP * len(best.kept)
         for turn in range(tuning.repacking_turns):
