@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cpplan.comparison import SOLVE
-from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Problem
@@ -25,6 +24,14 @@ from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
+
+# Share of a row's time for a baseline's schedule; the rest is for packing the schedule.
+_SCHEDULE_SHARE = 0.8
+# Units of a baseline's problem packed in a second, about: more units leave less time for the
+# schedule, but half of it at least.
+_PACKING_RATE = 2e4
+# Least number of seconds for packing.
+LEAST_PACKING = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +151,15 @@ def _run(name: str, problem: RematProblem, limit: int, request: Request) -> Rema
         return row("invalid")
     program = Program(problem.graph, problem.expand(schedule))
     packing = replace(request, remat=False, memory_limit=None, order="given")
-    plan = solve_request(program, packing.within(max(deadline.remaining(), active().least_packing)))
+    plan = solve_request(program, packing.within(max(deadline.remaining(), LEAST_PACKING)))
     fits = plan.peak is not None and plan.peak <= limit
     return row("feasible" if fits else "does not fit", plan.peak, plan.cost)
 
 
 def _schedule_share(problem: RematProblem, request: Request) -> float:
     """Share of a row's time for the schedule: packing takes longer the more units there are."""
-    packing = len(problem) / active().packing_rate / request.time_limit
-    return min(active().schedule_share, max(0.5, 1 - packing))
+    packing = len(problem) / _PACKING_RATE / request.time_limit
+    return min(_SCHEDULE_SHARE, max(0.5, 1 - packing))
 
 
 def _judge(row: RematBaseline, base: float, least: float) -> RematBaseline:

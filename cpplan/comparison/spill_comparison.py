@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cpplan.comparison import SOLVE
-from cpplan.comparison.tuning import active
+from cpplan.comparison.remat_comparison import LEAST_PACKING
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -28,6 +28,9 @@ from cpplan.spilling import heuristics
 from cpplan.spilling.packed import Layout, lay_out
 from cpplan.spilling.problem import Flags, spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
+
+# Least share of a row's time for an eviction rule, however long its packing takes.
+_LEAST_RULE_SHARE = 0.5
 
 Placer = Callable[[Program, Residency, tuple[Pool, Pool]], set[str] | None]
 
@@ -201,7 +204,7 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
         return SpillBaseline(name, None, None, time.perf_counter() - start, status, unpacked)
 
     try:
-        least = active().least_rule_share * time_limit
+        least = _LEAST_RULE_SHARE * time_limit
         seconds = max(time_limit - judge.layout_seconds, least)
         kept = heuristics.get(name)(problem, Deadline(seconds))
     except TimeUpError:
@@ -209,7 +212,7 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
     if kept is None:
         return failed("does not fit")
     unpacked = judge.moved(kept)
-    budget = make_budget(max(deadline.remaining(), active().least_packing))
+    budget = make_budget(max(deadline.remaining(), LEAST_PACKING))
     layout = judge.lay_out(kept, budget)
     if not layout.fits and deadline.remaining() > judge.layout_seconds:
         search = AddressSearch(problem, judge.pools[0].capacity or 0, budget.seed)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cpplan.comparison.spill_comparison import ordered_program
-from cpplan.comparison.tuning import active
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -22,6 +21,9 @@ from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
 from cpplan.spilling.problem import SpillProblem, spill_problem
+
+# Time for all eviction rules at one capacity of a curve, as a share of the plan's time.
+_CURVE_RULES_SHARE = 0.08
 
 Rules = dict[str, int | float | None]
 
@@ -122,7 +124,7 @@ def spill_curve(
             )
             timed = plan.time_bound is not None
             here = spill_problem(program, residency, (fast, regions[1]), share=share, time=timed)
-            seconds = active().curve_rules_share * time_limit / points
+            seconds = _CURVE_RULES_SHARE * time_limit / points
             deadline = Deadline(seconds, deterministic=bool(options.get("deterministic")))
             rules = _by_rules(here, program.cost if timed else 0, deadline)
             plans.append((capacity, plan, rules))

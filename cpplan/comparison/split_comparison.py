@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cpplan.comparison import SOLVE
-from cpplan.comparison.tuning import active
+from cpplan.comparison.remat_comparison import LEAST_PACKING
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -25,6 +25,9 @@ from cpplan.splitting.copies import count_copied_bytes
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import join
 from cpplan.verification.verifier import verify
+
+# Share of a row's time for a rule's pieces; the rest is for packing the pieces.
+_PIECES_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ def _run(name: str, program: Program, ours: Plan, request: Request) -> SplitBase
     base = ours.base_cost or 0
     most = base * (request.cost_limit or math.inf)
     try:
-        parts = heuristics.get(name)(problem, most, deadline.share(active().pieces_share))
+        parts = heuristics.get(name)(problem, most, deadline.share(_PIECES_SHARE))
     except TimeUpError:
         return none("unknown")
     if parts is None:
@@ -142,9 +145,7 @@ def _run(name: str, program: Program, ours: Plan, request: Request) -> SplitBase
     if not found.cuts:
         return none("not split")
     packing = replace(request, split=False, cost_limit=None, order="given")
-    packed = solve_request(
-        pieces, packing.within(max(deadline.remaining(), active().least_packing))
-    )
+    packed = solve_request(pieces, packing.within(max(deadline.remaining(), LEAST_PACKING)))
     if packed.offset is None:
         return none(packed.status)
     places = {

@@ -32,6 +32,20 @@ if TYPE_CHECKING:
     from cpplan.spilling.recomputing import Start
     from cpplan.splitting.solve import Split
 
+# Recomputation with moves: number of limits, from the fast pool's capacity up, for schedules
+# without moves.
+_SPILL_SCHEDULES = 3
+# Share of the time left for the first of these schedules, and for each other.
+_SPILL_FIRST_SHARE = 0.6
+_SPILL_SCHEDULE_SHARE = 0.1
+# Share of the time left after the first such search for moves of the model without pieces.
+_SPILL_UNSPLIT_SHARE = 0.2
+# Share of the time left for each search for pieces, and for the moves of their bands.
+_SPILL_SPLIT_SHARE = 0.4
+_SPILL_PIECES_SHARE = 0.5
+# Time reserved to check bands that move, as a multiple of the time to derive the pieces.
+_SPILL_PIECES_CHECKED = 9.0
+
 
 def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     """A verified plan in which tensors move between two pools."""
@@ -113,7 +127,7 @@ def _move_pieces(
     """Moves of the program, or of its pieces and their split if these cost less."""
     from cpplan.spilling.solve import spill
 
-    tuning, residency, pools = budget.tuned(SolvingTuning), _residency(request), _two_pools(request)
+    residency, pools = _residency(request), _two_pools(request)
     options = {
         **common, "order": request.order == "search", "time": request.objective == "time",
     }  # fmt: skip
@@ -121,13 +135,13 @@ def _move_pieces(
     cut = request.split and not _is_late(program, budget, 4)
     splits = _splits(program, request, budget) if cut else iter(())
     other = next(splits, None)
-    first = budget if other is None else budget.share(tuning.spill_unsplit_share)
+    first = budget if other is None else budget.share(_SPILL_UNSPLIT_SHARE)
     found = spill(program, residency, pools, first, **options)
     while other is not None:
         assert isinstance(other.packed.source, Program)
         # The pieces are derived anew for each check of the plan.
-        budget.deadline.reserve(tuning.spill_pieces_checked * other.derived)
-        share = budget.share(tuning.spill_pieces_share)
+        budget.deadline.reserve(_SPILL_PIECES_CHECKED * other.derived)
+        share = budget.share(_SPILL_PIECES_SHARE)
         pieces = other.packed.source
         # Moves keep what the split, in one pool, may have pieces compute again.
         once = Program(pieces.graph, tuple(dict.fromkeys(pieces.order)))
@@ -211,14 +225,13 @@ def _splits(program: Program, request: Request, budget: Budget) -> Iterator[Spli
 
     Inputs and outputs may lie in the slow pool, where pieces read them, so that they need not fit.
     """
-    tuning = budget.tuned(SolvingTuning)
     alone = replace(request, spill=False, pools=None, objective="preference")
     without = replace(alone, inputs="outside", outputs="outside")
     tried: list[tuple[Pieces, ...]] = [()]
     for asked in [without] + [alone] * (alone != without):
         if budget.deadline.expired():
             return
-        share = budget.share(tuning.spill_split_share)
+        share = budget.share(_SPILL_SPLIT_SHARE)
         found = split_ops(make_run(program, asked, share), program)
         if found.pieces not in tried:
             tried.append(found.pieces)
@@ -239,11 +252,10 @@ def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[S
     """Schedules that run ops again to fit into the fast pool, or into somewhat more bytes."""
     from cpplan.spilling.recomputing import Start
 
-    tuning = budget.tuned(SolvingTuning)
     capacity = _two_pools(request)[0].capacity
     assert capacity is not None
     peak = int(to_problem(program, _residency(request)).live_bytes().max(initial=0))
-    levels = tuning.spill_schedules
+    levels = _SPILL_SCHEDULES
     for level in range(levels):
         if budget.deadline.expired() or peak <= capacity:
             return
@@ -256,7 +268,7 @@ def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[S
             memory_limit=limit,
             order="search",
         )
-        part = tuning.spill_schedule_share if level else tuning.spill_first_share
+        part = _SPILL_SCHEDULE_SHARE if level else _SPILL_FIRST_SHARE
         share = budget.share(part)
         packed = rematerialize(make_run(program, alone, share), program).packed
         if isinstance(packed.source, Program):

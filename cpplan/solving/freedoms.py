@@ -32,6 +32,13 @@ from cpplan.solving.tuning import SolvingTuning
 from cpplan.verification.bound_table import NOTHING
 from cpplan.verification.verifier import verify
 
+# Share of the time kept for searches with fewer freedoms.
+_SMALLER_SHARE = 0.1
+# Each of these searches gets the time left divided by their number, but by this at most.
+_SMALLER_AT_ONCE = 4
+# Seconds that each of them may take, even if the first search took less.
+_SMALLER_LEAST = 1.0
+
 Search = Callable[[Program | Problem, Request, Budget], Plan]
 
 # Fields of a plan that are decisions, or follow from them; all others are claims.
@@ -63,18 +70,18 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
     runs = _Runs(search, source, request, budget)
     tuning, deadline = budget.tuned(SolvingTuning), budget.deadline
     smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
-    first = deadline.share(1 - tuning.smaller_share) if smaller else deadline
+    first = deadline.share(1 - _SMALLER_SHARE) if smaller else deadline
     before = deadline.remaining()
     runs.take(request, first)
     if first.cancelled:
         deadline.cancel()
-    longest = max(before - deadline.remaining(), tuning.smaller_least)
+    longest = max(before - deadline.remaining(), _SMALLER_LEAST)
     if runs.best is None:
         smaller = list(_smaller(request, source, every=True))
     for number, asked in enumerate(smaller):
         if runs.settled or (runs.best is not None and deadline.expired()):
             break
-        slot = deadline.share(1 / min(len(smaller) - number, tuning.smaller_at_once))
+        slot = deadline.share(1 / min(len(smaller) - number, _SMALLER_AT_ONCE))
         if slot.seconds > longest:
             slot = deadline.share(longest / deadline.remaining())
         if slot.expired():

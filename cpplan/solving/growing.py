@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InfeasibleError, InputError
 from cpplan.model.plan import SizedPlan
-from cpplan.runtime.budget import tuned
 from cpplan.solving.pipeline import solve
-from cpplan.solving.tuning import SolvingTuning
 from cpplan.symbolic.at_values import at_values
 
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan
     from cpplan.model.problem import Problem
+
+# Seconds to plan symbolic sizes again if a value is beyond its bound.
+_GROWTH_SECONDS = 10.0
 
 
 def grown_at(plan: Plan, values: Mapping[str, int]) -> SizedPlan:
@@ -28,7 +29,7 @@ def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
     plan, layout = sized.plan, sized.layout
     if len(plan.pools) > 1:
         raise InputError("a plan of several pools cannot grow: plan the graph again")
-    found = solve(problem, time_limit=tuned(SolvingTuning).growth_seconds, workers=1)
+    found = solve(problem, time_limit=_GROWTH_SECONDS, workers=1)
     if found.offset is None:
         raise InfeasibleError(f"the plan cannot grow: {found.message}")
     assert plan.offset is not None

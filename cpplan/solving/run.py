@@ -25,6 +25,11 @@ from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
 from cpplan.solving.tuning import SolvingTuning
 
+# Time for making, checking and writing the plan, as a multiple of the time for building the
+# packing problem, without aliases and with aliases.
+_CHECKED = 5.0
+_SHARING_CHECKED = 8.0
+
 NO_TIME_TO_SHARE = "too little time is left to find out which tensors may share bytes"
 
 
@@ -87,8 +92,7 @@ class Run:
         if len(problem) >= tuned(PackingTuning).many_buffers:
             # The final check of many buffers takes a multiple of the time to build the problem.
             built = deadline.elapsed() - start
-            tuning = self.tuning
-            deadline.reserve((tuning.sharing_checked if self.sharing else tuning.checked) * built)
+            deadline.reserve((_SHARING_CHECKED if self.sharing else _CHECKED) * built)
         if not is_peak(problem, self.request.objective):
             return self._pack_pools(source, problem, deadline)
 

@@ -45,7 +45,7 @@ class SolvingTuning:
         Ops up to which CP-SAT decides order and offsets together: before the other searches for
         orders continue, and after they have ended. The model has a rectangle with variable sides
         for every storage. For more ops it only costs time, unless all other searches have ended.
-    checked, sharing_checked, order_checked
+    order_checked
         Time for making, checking and writing the plan, as a multiple of the time for building the
         packing problem (without aliases, with aliases), or the order problem.
     sharing_reading
@@ -58,31 +58,14 @@ class SolvingTuning:
         Least seconds for each op to build the order problem.
     sharing_reading_share
         Share of the time left for finding alias candidates.
-    growth_seconds
-        Seconds to plan symbolic sizes again if a value is beyond its bound.
     choice_share
         Several sizes: share of the time for the order and the aliases in place.
-    spill_schedules
-        Recomputation with moves: number of limits, from the fast pool's capacity up, for schedules
-        without moves.
-    spill_first_share, spill_schedule_share
-        Share of the time left for the first of these schedules, and for each other.
-    spill_split_share, spill_pieces_share
-        Share of the time left for each search for pieces, and for the moves of their bands.
-    spill_unsplit_share
-        Share of the time left after the first such search for moves of the model without pieces.
     spill_seconds_an_op, spill_grace
         Least seconds for each op to plan moves, and to check the plan; seconds by which these may
         exceed the time left, since no plan is worse than a late one.
-    spill_pieces_checked
-        Time reserved to check bands that move, as a multiple of the time to derive the pieces.
-    smaller_share, smaller_ops
+    smaller_ops
         Share of the time kept for searches with fewer freedoms; most ops of programs for which they
         are made.
-    smaller_at_once
-        Each of these searches gets the time left divided by their number, but by this at most.
-    smaller_least
-        Seconds that each of them may take, even if the first search took less.
     """
 
     order_share: float = 0.5
@@ -96,29 +79,16 @@ class SolvingTuning:
     grace: float = 1.0
     joint_ops: int = 40
     joint_ops_in_the_end: int = 150
-    checked: float = 5.0
-    sharing_checked: float = 8.0
     order_checked: float = 5.0
     sharing_reading: float = 6.0
     order_reading: float = 2.0
     order_reading_shared: float = 8.0
     order_seconds: float = 2e-6
     sharing_reading_share: float = 0.6
-    growth_seconds: float = 10.0
     choice_share: float = 0.4
-    spill_schedules: int = 3
-    spill_first_share: float = 0.6
-    spill_schedule_share: float = 0.1
-    spill_unsplit_share: float = 0.2
-    spill_split_share: float = 0.4
-    spill_pieces_share: float = 0.5
     spill_seconds_an_op: float = 90e-6
     spill_grace: float = 0.6
-    spill_pieces_checked: float = 9.0
-    smaller_share: float = 0.1
     smaller_ops: int = 1000
-    smaller_at_once: int = 4
-    smaller_least: float = 1.0
 
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.
