@@ -31,31 +31,58 @@ def test_overrides_are_of_what_exists():
         if isinstance(without, dict):
             make_tuning(without)
         else:
-            assert hasattr(without[0], without[1])
+            assert all(hasattr(place, attribute) for place, attribute, _ in without)
 
 
 def test_symbols_and_unbounded_tensors_are_worse_without_each_part():
     import ablations
 
     for figures in (ablations.of_symbols, ablations.of_unbounded):
-        _, _, whole = ablations.run(figures, {}, 1)
+        whole = ablations.run(figures, {}, 1)
         parts = [without for of, without in ablations.ABLATIONS.values() if of is figures]
         assert parts
-        assert all(ablations.run(figures, without, 1)[2] > whole for without in parts)
+        for without in parts:
+            line = ablations.line_of("part", whole, ablations.run(figures, without, 1))
+            assert line.value_change > 0
 
 
-def test_a_table_of_one_ablation(monkeypatch, capsys):
+def test_a_table_of_one_ablation(monkeypatch, capsys, tmp_path):
     import ablations
 
     small = {"small": lambda seed: random_lifespans(60, seed=seed, live=10)}
     name = "packing without insertion"
     _, changed = ablations.ABLATIONS[name]
     table = {name: (partial(ablations.of_packing, small), changed)}
+    file = tmp_path / "lines.csv"
     monkeypatch.setattr(ablations, "ABLATIONS", table)
-    monkeypatch.setattr(sys, "argv", ["ablations.py", name, "--seconds", "0.05"])
+    given = ["ablations.py", name, "--seconds", "0.05", "--csv", str(file)]
+    monkeypatch.setattr(sys, "argv", given)
     ablations.main()
-    title, whole, without = capsys.readouterr().out.splitlines()
-    assert title.split() == ["ablation", "proved", "mean", "value", "/", "bound"]
-    assert whole.startswith("with everything")
+    ablations.main()  # the line of the first run is replaced
+    title, without, *_ = capsys.readouterr().out.splitlines()
+    assert title.split() == ["ablation", "found", "proved", "values", "largest", "bounds"]
     assert without.startswith(name)
-    assert float(without.split()[-1]) >= 1
+    heads, line = file.read_text().splitlines()
+    assert heads.split(",") == list(ablations.Line._fields)
+    assert line.startswith(f"{name},2,2,2,")
+
+
+def test_a_line_says_what_is_lost():
+    from ablations import Figure, line_of
+
+    whole = [Figure("optimal", (100.0,), (100.0,)), Figure("feasible", (50.0,), (40.0,))]
+    less = [Figure("feasible", (110.0,), (100.0,)), Figure("unknown", (float("inf"),), (38.0,))]
+    line = line_of("a part", whole, less)
+    assert (line.found, line.found_without, line.proved, line.proved_without) == (2, 1, 1, 0)
+    assert (line.value_change, line.largest_value_change) == (10.0, 10.0)
+    assert line.bound_change == 2.598  # the root of 40 / 38
+
+
+def test_the_committed_lines_are_of_ablations_there_are():
+    from ablations import ABLATIONS, Line
+
+    heads, *lines = (BENCHMARKS / "ablations.csv").read_text().splitlines()
+    assert heads.split(",") == list(Line._fields)
+    assert lines
+    for line in lines:
+        assert any(line.startswith((f"{name},", f'"{name}",')) for name in ABLATIONS)
