@@ -29,8 +29,10 @@ from cpplan.spilling.moves import NOTHING_HIDDEN, Hidden, order_with_moves
 from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.retentions import find_retentions
 from cpplan.spilling.search.addresses import NAME
-from cpplan.spilling.tuning import active
 from cpplan.verification.verifier import check_offsets
+
+# Share of the time left for packing the slow pool.
+_SLOW_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,9 +246,9 @@ def _pack_slow(part: Problem, budget: Budget) -> _Packed:
     target = part.pools[0].capacity
     incumbent = Incumbent(part, target=target)
     with suppress(TimeUpError):
-        run_heuristics(incumbent, budget.deadline.share(active().slow_share))
+        run_heuristics(incumbent, budget.deadline.share(_SLOW_SHARE))
     if target is not None and not incumbent.good_enough:
-        pack(incumbent, budget.share(active().slow_share))
+        pack(incumbent, budget.share(_SLOW_SHARE))
     offset = incumbent.reduction.restore(incumbent.offsets, part)
     return _Packed(offset, incumbent.peak, incumbent.found_by)
 

@@ -17,9 +17,17 @@ from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.outcome import Spilled, find_shortfall
 from cpplan.spilling.search.again import NAME, Estimate, Schedules
+from cpplan.spilling.search.one_order import FIRST_SHARE, SEARCH_SHARE
 from cpplan.spilling.solve import spill
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import EVERY_OP_ONCE
+
+# If ops may run again: share of the time left for each single change of the best schedule.
+_CHANGE_SHARE = 0.2
+# If ops may run again: share of the time for moves alone at the given order.
+_ALONE_SHARE = 0.2
+# Number of schedules in which ops run again for which moves are planned first.
+_SCHEDULES_PLANNED = 3
 
 
 class Start(NamedTuple):
@@ -112,21 +120,21 @@ class _Search:
         """Search until the deadline, or until no change improves the plan."""
         tuning, budget = active(), self.budget
         given = self.program.names
-        self._plan(given, budget.share(tuning.alone_share))
+        self._plan(given, budget.share(_ALONE_SHARE))
         starts = [given]
         for start in schedules:
             starts.append(start.ops)
             if start.places:
-                self._plan(start.ops, budget.share(tuning.first_share), start.places)
+                self._plan(start.ops, budget.share(FIRST_SHARE), start.places)
         climbed = [self._climbed(start, budget.share(tuning.climb_share)) for start in starts]
         found = [estimate for estimate in climbed if estimate is not None]
         found.sort(key=lambda estimate: estimate.time)
-        for estimate in found[: tuning.schedules_planned]:
+        for estimate in found[:_SCHEDULES_PLANNED]:
             follows: Estimate | None = estimate
             while follows is not None and not budget.deadline.expired():
                 follows = self._followed(follows)
         for schedule in starts:
-            self._plan(schedule, budget.share(tuning.search_share))
+            self._plan(schedule, budget.share(SEARCH_SHARE))
         while self._improved():
             pass
 
@@ -136,7 +144,7 @@ class _Search:
 
     def _followed(self, estimate: Estimate) -> Estimate | None:
         """A better schedule derived from the moves planned for one, or ``None``."""
-        planned = self._plan(estimate.schedule, self.budget.share(active().search_share))
+        planned = self._plan(estimate.schedule, self.budget.share(SEARCH_SHARE))
         if planned is None or planned.choice is None:
             return None
         exact = self.known.known(
@@ -161,7 +169,7 @@ class _Search:
             if deadline.expired():
                 return False
             with suppress(InputError):  # an op would run before its inputs
-                self._plan(schedule, self.budget.share(active().change_share))
+                self._plan(schedule, self.budget.share(_CHANGE_SHARE))
             if self.best is not best:
                 return True
         return False

@@ -20,8 +20,19 @@ from cpplan.spilling.cp_sat_gaps import make_model
 from cpplan.spilling.outcome import Spilled, find_shortfall
 from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.every_choice import ALL_ORDERS, Ordered
-from cpplan.spilling.search.one_order import SpillSearch, try_every_choice
+from cpplan.spilling.search.one_order import (
+    EVERY_CHOICE_SHARE,
+    EVERY_ORDER_SHARE,
+    SEARCH_SHARE,
+    SpillSearch,
+    try_every_choice,
+)
 from cpplan.spilling.tuning import active
+
+# If orders are searched: share of the time for the given order.
+_GIVEN_SHARE = 0.25
+# If the slow pool has a copy engine: share of the time for running copies beside ops.
+_HIDING_SHARE = 0.15
 
 
 def spill(
@@ -84,7 +95,7 @@ def spill(
 def _run(search: SpillSearch, budget: Budget) -> None:
     """Run a search until it ends, the time is up, or the user interrupts it."""
     with _until_interrupted(budget):
-        search.run(budget.share(1 - active().hiding_share) if _hides(search) else budget)
+        search.run(budget.share(1 - _HIDING_SHARE) if _hides(search) else budget)
         _hide(search, budget)
 
 
@@ -112,12 +123,12 @@ def _hide(search: SpillSearch, budget: Budget) -> None:
 
 def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     """The best plan over the orders tried; its bound holds for every order."""
-    program, tuning = given.program, active()
+    program = given.program
     graph, share = program.graph, given.share
     given.searches_orders = True
     several = given.allows(8, budget.deadline)
-    _run(given, budget.share(tuning.given_share if several else 1.0))
-    bound = given.bound_every_order(budget.share(tuning.every_order_share).deadline)
+    _run(given, budget.share(_GIVEN_SHARE if several else 1.0))
+    bound = given.bound_every_order(budget.share(EVERY_ORDER_SHARE).deadline)
     best, found_by, exhausted = given, "given order", False
 
     def settled() -> bool:
@@ -141,7 +152,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
         return fits
 
     if not settled():
-        turn = budget.share(tuning.every_choice_share)
+        turn = budget.share(EVERY_CHOICE_SHARE)
         with _until_interrupted(budget):
             least = try_every_choice(given, place, turn.deadline, any_order=True)
             exhausted = least is None
@@ -151,7 +162,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
             if settled() or budget.deadline.expired():
                 break
             other = search_at(order)
-            _run(other, budget.share(tuning.search_share))
+            _run(other, budget.share(SEARCH_SHARE))
             if best.choice is None or (
                 other.choice is not None and other.choice.paid < best.choice.paid
             ):

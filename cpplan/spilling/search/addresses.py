@@ -19,7 +19,20 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loops import ADDRESSES
 from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.search.address_arrays import Packing, flatten_problem, new_packing
-from cpplan.spilling.tuning import active
+
+# Number of packings that the search by address changes at first, and share of its time for that.
+_ADDRESS_STATES = 4
+_ADDRESS_STATES_SHARE = 0.15
+# The cost of an eviction is divided by the steps to the next access, raised to this power.
+_ADDRESS_POWERS = (0.0, 0.5, 1.0)
+# The same power where a packing is changed.
+_ADDRESS_CHANGE_POWER = 0.5
+# Most turns of one cooling.
+_ADDRESS_TURNS = 10_000
+# Temperatures, as parts of the median cost of a reload: at the start of each cooling, and at its
+# end. A change may be worse by about the temperature.
+_ADDRESS_HEATS = (0.3, 0.1)
+_COOLEST = 0.01
 
 NAME = "evictions by address"
 _NEVER = 1 << 60
@@ -64,7 +77,7 @@ class AddressSearch:
         self.problem = problem
         self.flat = flatten_problem(problem, capacity)
         self.rng = np.random.default_rng(seed)
-        self._power = active().address_change_power
+        self._power = _ADDRESS_CHANGE_POWER
         self._unit = problem.typical_reload
         room = np.minimum(problem.capacity, problem.load(problem.all_kept())).mean()
         live = float(room) / max(1.0, float(problem.room.mean() if len(problem.room) else 1))
@@ -105,31 +118,30 @@ class AddressSearch:
         At first, several packings are changed for a while. Then the best one is changed by
         simulated annealing, in several coolings.
         """
-        tuning = active()
         found = self._begin(starts, deadline)
         if not found:
             return None
         found.sort(key=lambda pair: pair[0].paid)
         best = found[0][0]
-        packings = [self.settle(*pair) for pair in found[: tuning.address_states]]
-        begun = deadline.share(tuning.address_states_share)
+        packings = [self.settle(*pair) for pair in found[:_ADDRESS_STATES]]
+        begun = deadline.share(_ADDRESS_STATES_SHARE)
         turn = 0
-        while best.paid > target and not begun.expired() and turn < tuning.address_turns:
+        while best.paid > target and not begun.expired() and turn < _ADDRESS_TURNS:
             packing = packings[turn % len(packings)]
-            best = self.improve(packing, best, tuning.coolest * self._unit, begun)
+            best = self.improve(packing, best, _COOLEST * self._unit, begun)
             turn += 1
-        cycles = len(tuning.address_heats)
-        for number, hottest in enumerate(tuning.address_heats):
+        cycles = len(_ADDRESS_HEATS)
+        for number, hottest in enumerate(_ADDRESS_HEATS):
             share = deadline.share(1 / (cycles - number))
             whole = share.remaining()
             packing = self.settle(best, best.places)
-            for turn in range(tuning.address_turns):
+            for turn in range(_ADDRESS_TURNS):
                 if best.paid <= target or share.expired():
                     break
-                past = turn / tuning.address_turns
+                past = turn / _ADDRESS_TURNS
                 if not share.endless:
                     past = max(past, 1 - share.remaining() / whole)
-                heat = hottest * (tuning.coolest / hottest) ** past
+                heat = hottest * (_COOLEST / hottest) ** past
                 best = self.improve(packing, best, heat * self._unit, share)
         return best
 
@@ -147,7 +159,7 @@ class AddressSearch:
             return []
         found: list[tuple[Placed, Ints]] = []
         for kept, known in starts:
-            for power in active().address_powers:
+            for power in _ADDRESS_POWERS:
                 if found and deadline.expired():
                     break
                 deadline.spend(self._work)

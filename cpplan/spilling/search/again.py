@@ -31,7 +31,9 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
-from cpplan.spilling.tuning import active
+
+# Most ops in a row that may run again for one tensor instead of a reload.
+_LONGEST_AGAIN = 12
 
 NAME = "recomputing instead of reloading"
 _RULES = ("cost per byte and step", "cheapest first")
@@ -229,7 +231,7 @@ class _Chain:
         that is cheaper.
         """
         graph, op = self.schedules.graph, self.schedules.writer.get(name)
-        if op is None or op.name not in self.schedules.may or depth > active().longest_again:
+        if op is None or op.name not in self.schedules.may or depth > _LONGEST_AGAIN:
             return math.inf
         if op.name in self.ops:
             return 0.0

@@ -46,6 +46,47 @@ from cpplan.verification.bound_table import NOTHING
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
 
+# Share of the time for packing everything into the fast pool, if its live bytes fit.
+_STILL_SHARE = 0.4
+# Share of the time left for packing the best choice of the eviction rules and the relaxation.
+FIRST_SHARE = 0.2
+# Share of the time left for packing the choices of the eviction rules, the cheapest first.
+_RULES_PLACED_SHARE = 0.4
+# Share of the time left for packing choices that leave a part of the pool empty.
+_MARGIN_SHARE = 0.6
+# Share of the time left for the linear relaxation.
+_RELAXATION_SHARE = 0.3
+# Share of the time left for CP-SAT on the gaps.
+SEARCH_SHARE = 0.5
+# Share of the time left for packing CP-SAT's solution.
+_PACKING_SHARE = 0.3
+# Times that gaps are chosen again with as much room left empty as packing them lacked; share of
+# the time left for each choice and for each packing.
+_ROOM_TURNS = 2
+_ROOM_SHARE = 0.3
+# Share of the time left for choosing gaps and offsets together.
+_ADDRESS_SHARE = 0.9
+# Number of unpacked choices from which the search by address begins, besides the best packed one.
+_ADDRESS_STARTS = 8
+# Share of the time left for placing retentions by insertion and dropping gaps that are in the
+# way.
+_REPACKING_SHARE = 0.8
+# Fewest gaps for which insertion comes before all other packing.
+_INSERTION_FIRST = 2_000
+# Share of the time left after the given order for the bound that holds for every order.
+EVERY_ORDER_SHARE = 0.2
+# Share of the time for all eviction rules.
+_RULES_SHARE = 0.2
+# Time reserved to make and check a plan: multiples of the time for a layout, and of the time for
+# the bound by prices.
+_CHECKED = (4.0, 1.0)
+# With many ops: share of the time left for the first eviction rule.
+_MANY_FIRST_RULE_SHARE = 0.6
+# The same with many ops.
+_MANY_CHECKED = (1.3, 9.0)
+# Share of the time left for trying all choices of gaps, or of orders and gaps.
+EVERY_CHOICE_SHARE = 0.5
+
 # Eviction rules that are tried before all others.
 _EARLY = "belady", "whole tensors"
 # Eviction rule for problems with a margin.
@@ -124,13 +165,13 @@ class SpillSearch:
 
     def allows(self, layouts: int, deadline: Deadline) -> bool:
         """True unless there are many ops and too little time for layouts and a check."""
-        reserved = active().many_checked[0] * self.layout_seconds
+        reserved = _MANY_CHECKED[0] * self.layout_seconds
         needed = layouts * self.layout_seconds
         return not self.many or deadline.endless or deadline.remaining(reserved) >= needed
 
     def run(self, budget: Budget) -> None:
         """Search until the deadline, or until the best plan is proved optimal."""
-        problem, tuning = self.problem, active()
+        problem = self.problem
         short = find_shortfall(problem)
         if short is not None:
             self.shortfall = short
@@ -139,7 +180,7 @@ class SpillSearch:
             everything = make_choice(self.problem, problem.all_kept(), "everything kept")
             if everything.paid == 0 and self.allows(2, budget.deadline):
                 self._place_known(everything, budget)
-                self._place(everything, budget.share(tuning.still_share))
+                self._place(everything, budget.share(_STILL_SHARE))
         if not self.done:
             self._search(budget)
 
@@ -155,7 +196,7 @@ class SpillSearch:
         if repacking is not None:
             best = self._by_changes(best, repacking, budget)
         self._place_by_address(rules, budget)
-        self._place_first(rules, budget.share(tuning.rules_placed_share))
+        self._place_first(rules, budget.share(_RULES_PLACED_SHARE))
         if self.choice is not None and budget.deadline.expired():
             return
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
@@ -169,27 +210,27 @@ class SpillSearch:
             if self.every_order is not None:
                 self.raise_bound(self.every_order)
             elif not self.searches_orders:
-                turn = budget.share(tuning.every_order_share).deadline
+                turn = budget.share(EVERY_ORDER_SHARE).deadline
                 self.raise_bound(self.bound_every_order(turn))
             prices = quick
         if self._settled(budget):
             return
         if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
-        placed = self._place(best, budget.share(tuning.first_share), quick=True)
+        placed = self._place(best, budget.share(FIRST_SHARE), quick=True)
         if not placed and (repacking is None or self.choice is None):
-            self._with_margin(prices, budget.share(tuning.margin_share))
-        many = len(problem.gap_lower) >= tuning.insertion_first
+            self._with_margin(prices, budget.share(_MARGIN_SHARE))
+        many = len(problem.gap_lower) >= _INSERTION_FIRST
         if many and not placed:
             self._by_insertion(best, repacking, budget)
         if best.paid > self.bound.value and few and not budget.deadline.expired():
-            share = budget.share(tuning.search_share)
+            share = budget.share(SEARCH_SHARE)
             kept = search_gaps(problem, best.kept, share, proved=self._proved)
             if kept is not None and int(problem.paid(kept).sum()) < best.paid:
                 best = make_choice(self.problem, kept, SEARCHED)
         if not self._better(best):
             return
-        if not self._place(best, budget.share(tuning.packing_share)):
+        if not self._place(best, budget.share(_PACKING_SHARE)):
             if not many:
                 self._by_insertion(best, repacking, budget)
             if few and prices and repacking is None:
@@ -198,7 +239,7 @@ class SpillSearch:
 
     def _settled(self, budget: Budget) -> bool:
         """Try all choices of gaps, if they are few; true if that settles the problem."""
-        share = budget.share(active().every_choice_share)
+        share = budget.share(EVERY_CHOICE_SHARE)
         place = partial(self.place_choice, share)
         least = try_every_choice(self, place, share.deadline, any_order=False)
         self.exhausted = least is None
@@ -226,7 +267,7 @@ class SpillSearch:
         prepare(ADDRESSES, budget.deadline.share(COMPILING_SHARE))
         search = self._address_search(budget)
         starts: list[Start] = [(choice.kept, None) for choice in choices]
-        share = budget.share(active().rules_share).deadline
+        share = budget.share(_RULES_SHARE).deadline
         self._take_placed(search.place_first(starts, share), budget)
 
     def _repacking(self, budget: Budget) -> Repacking | None:
@@ -253,20 +294,19 @@ class SpillSearch:
             kept = self.choice.kept
             places = places_of(self.layout, self.problem, kept, self.program.graph)
             known = Placed(kept, self.choice.paid, places)
-        share = budget.share(active().repacking_share).deadline
+        share = budget.share(_REPACKING_SHARE).deadline
         placed = repacking.run(choice.kept, known, share, self.bound.value)
         self._take_placed(placed, budget, REPACKED)
 
     def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Change gaps and offsets together, from the best packing and the cheapest choices."""
-        tuning = active()
         starts: list[Start] = []
         if self.choice is not None and self.layout is not None:
             kept = self.choice.kept
             starts.append((kept, places_of(self.layout, self.problem, kept, self.program.graph)))
         starts += self._unfit[::-1]
-        starts += [(choice.kept, None) for choice in choices[: tuning.address_starts]]
-        share = budget.share(tuning.address_share).deadline
+        starts += [(choice.kept, None) for choice in choices[:_ADDRESS_STARTS]]
+        share = budget.share(_ADDRESS_SHARE).deadline
         search = self._address_search(budget)
         self._take_placed(search.run(starts, share, self.bound.value), budget)
 
@@ -293,7 +333,7 @@ class SpillSearch:
         """Prices of room from the linear relaxation, whose bound is kept; empty if time is up."""
         from formulations.spilling_prices import relaxed_prices
 
-        share = budget.share(active().relaxation_share).deadline
+        share = budget.share(_RELAXATION_SHARE).deadline
         prices = relaxed_prices(model, _ENDLESS if share.endless else share.remaining())
         if prices is None:
             return {}
@@ -316,8 +356,7 @@ class SpillSearch:
 
     def _keep_time(self, deadline: Deadline) -> None:
         """Reserve the time for making a plan of the best layout and for checking it."""
-        tuning = active()
-        layout, prices = tuning.many_checked if self.many else tuning.checked
+        layout, prices = _MANY_CHECKED if self.many else _CHECKED
         deadline.reserve(layout * self.layout_seconds + prices * self.prices_seconds)
 
     def _place_first(self, choices: Sequence[Choice], budget: Budget) -> None:
@@ -358,16 +397,15 @@ class SpillSearch:
 
     def _leave_room(self, prices: dict[int, float], budget: Budget) -> None:
         """Choose gaps again with as much room left empty as the last packing lacked, and pack."""
-        tuning = active()
-        for _ in range(tuning.room_turns):
+        for _ in range(_ROOM_TURNS):
             if budget.deadline.expired():
                 return
             part = self._without(self._lacking)
             start = self._by_prices(part, prices).kept
-            kept = search_gaps(part, start, budget.share(tuning.room_share))
+            kept = search_gaps(part, start, budget.share(_ROOM_SHARE))
             choice = make_choice(self.problem, start if kept is None else kept, SEARCHED)
             before = self._lacking
-            if self._place(choice, budget.share(tuning.room_share)):
+            if self._place(choice, budget.share(_ROOM_SHARE)):
                 return
             self._lacking += before
 
@@ -386,11 +424,11 @@ class SpillSearch:
 
         Rules that differ most come first, in case time is up; choices come in the order registered.
         """
-        tuning, names = active(), heuristics.names()
+        names = heuristics.names()
         found: dict[str, Choice] = {}
-        share = budget.share(tuning.rules_share).deadline
+        share = budget.share(_RULES_SHARE).deadline
         # Without any rule, all moves that are possible are made: far more to lay out and check.
-        first = budget.share(tuning.many_first_rule_share).deadline if self.many else share
+        first = budget.share(_MANY_FIRST_RULE_SHARE).deadline if self.many else share
         early = [name for name in _EARLY if name in names]
         with suppress(TimeUpError):
             for name in dict.fromkeys([*early, *names]):

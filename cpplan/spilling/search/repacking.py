@@ -23,6 +23,41 @@ from cpplan.spilling.search.addresses import Placed
 from cpplan.spilling.search.gap_arrays import GapState, Rows, make_rows, make_state, with_sections
 from cpplan.spilling.tuning import active
 
+# Most gaps for which retentions are placed by insertion.
+_REPACKED_GAPS = 50_000
+# Share of the time of repacking for packing choices of gaps that leave a margin of the pool empty.
+_SETTLING_SHARE = 0.6
+# Margins, as parts of the pool, tried one after another until a choice can be packed.
+_WIDER_MARGINS = (0.1, 0.2, 0.35, 0.5)
+# Most changes of a choice that leaves a margin.
+_CHOICE_TURNS = 4_000
+# Temperatures of these changes, as parts of the median cost of a reload: at first and at last;
+# random part of the cost of a gap to drop.
+_CHOICE_HEATS = (0.5, 0.01)
+_CHOICE_NOISE = 0.5
+# Price of the room of a gap in such a choice, as a part of the mean cost saved by a byte and step
+# of the gaps dropped: emptier choices are packed more easily.
+_CHOICE_PRICE = 0.25
+# Share of the time left for packing a choice; moves per retention made in any case for the first
+# margin and for wider ones.
+_MARGIN_PACKING_SHARE = 0.2
+_INSERTIONS_A_RETENTION = 120
+# Most changes tried of the best packing.
+_REPACKING_TURNS = 1_000_000
+# Chance that the narrowest window that holds what must change place is taken instead of a wider
+# one.
+_WINDOW_FITS = 0.5
+# Moves between two looks at the retentions that still wait, and moves without fewer bytes waiting
+# after which a change is given up.
+_WINDOW_MOVES = 50
+_WINDOW_PATIENCE = 300
+# The chance of a gap to be kept falls with its steps, raised to this power: narrow windows are
+# packed much sooner than wide ones.
+_WINDOW_POWER = 2.0
+# Most gaps dropped so that one more is kept; random part of their cost.
+_MOST_DROPPED = 12
+_REPACKING_NOISE = 0.3
+
 NAME = "evictions by insertion"
 CHANGED = "changes of gaps"
 # Deterministic seconds of a change of gaps: always, per gap, per step of all gaps, and per pair of
@@ -47,7 +82,7 @@ _COOLINGS = 20
 
 def applies_to(problem: SpillProblem) -> bool:
     """True if nothing is written over an input, all bytes have accesses, and gaps are few."""
-    few = len(problem.gap_storage) <= active().repacked_gaps
+    few = len(problem.gap_storage) <= _REPACKED_GAPS
     return few and not len(problem.credit_step) and not problem.base.any()
 
 
@@ -102,13 +137,13 @@ class Repacking:
             if not fits and (dropped <= most or deadline.expired()):
                 return None
         slot = deadline.share(tuning.choice_share)
-        turns = int(min(tuning.choice_turns, slot.remaining() / self._change)) // _COOLINGS
+        turns = int(min(_CHOICE_TURNS, slot.remaining() / self._change)) // _COOLINGS
         best, found = state.cost.copy(), ~state.drop
-        hottest, coolest = tuning.choice_heats
+        hottest, coolest = _CHOICE_HEATS
         for number in range(_COOLINGS if turns else 0):
             heat = hottest * (coolest / hottest) ** (number / _COOLINGS) * self._reload
             change_choice(
-                self.flat, state, turns, tuning.most_dropped, tuning.choice_noise, heat, self.rng,
+                self.flat, state, turns, _MOST_DROPPED, _CHOICE_NOISE, heat, self.rng,
                 best, found,
             )  # fmt: skip
             slot.spend(self._change * turns)
@@ -121,7 +156,7 @@ class Repacking:
         problem, dropped = self.problem, ~kept
         room = problem.size[problem.gap_storage] * (problem.gap_upper - problem.gap_lower)
         saved = int(problem.paid(kept).sum()) / max(1, int(room[dropped].sum()))
-        return active().choice_price * saved
+        return _CHOICE_PRICE * saved
 
     def run(
         self, kept: Flags, known: Placed | None, deadline: Deadline, target: int
@@ -129,7 +164,7 @@ class Repacking:
         """Best packing found from these gaps, or from a known one; ``None`` if there is none."""
         if not prepare(REPACKING, deadline.share(COMPILING_SHARE)):
             return known
-        best = self._settle(kept, known, deadline.share(active().settling_share))
+        best = self._settle(kept, known, deadline.share(_SETTLING_SHARE))
         return best if best is None else self._improve(best, deadline, target)
 
     def _settle(self, kept: Flags, known: Placed | None, deadline: Deadline) -> Placed | None:
@@ -144,7 +179,7 @@ class Repacking:
             best, fits = self._settle_margin(kept, margin, best, deadline, tuning.margin_choices)
             if not fits:
                 return best
-        for margin in () if fits else tuning.wider_margins:
+        for margin in () if fits else _WIDER_MARGINS:
             best, fits = self._settle_margin(kept, margin, best, deadline)
             if fits:
                 return best
@@ -202,8 +237,8 @@ class Repacking:
         a_move = _MOVE_A_ROW * count + _MOVE_A_CELL * cells
         moves = max(1, int(_CALL / max(a_move, 1e-9)))
         learning, placed = INSERTION_LEARNING, False
-        slot, made = deadline.share(active().margin_packing_share), 0
-        least = active().insertions_a_retention * count if patient else 0
+        slot, made = deadline.share(_MARGIN_PACKING_SHARE), 0
+        least = _INSERTIONS_A_RETENTION * count if patient else 0
         while not placed and not (slot if made >= least else deadline).expired():
             slot.spend(a_move * moves)
             placed = bool(kernel.insert_rows(flat, rows, moves, learning, self._random))
@@ -223,26 +258,26 @@ class Repacking:
         rows = self._rows(best.kept)
         windows = [with_sections(rows, width) for width in widths]
         learning = INSERTION_LEARNING
-        moves = tuning.window_moves, tuning.window_patience, learning
+        moves = _WINDOW_MOVES, _WINDOW_PATIENCE, learning
         always = _WINDOW + _WINDOW_A_GAP * len(best.kept)
-        for turn in range(tuning.repacking_turns):
+        for turn in range(_REPACKING_TURNS):
             if turn % _RECOUNT == 0:
                 a_draw = self._cost_of_a_draw(state)
             if state.cost[0] <= target or deadline.expired():
                 break
-            gap = int(gap_kernel.draw_gap(flat, state, tuning.window_power, self.rng))
+            gap = int(gap_kernel.draw_gap(flat, state, _WINDOW_POWER, self.rng))
             if gap < 0:
                 break
             begin, end = map(int, gap_kernel.draw_steps(flat, state, gap, self.rng))
             fits = sum(width < end - begin for width in widths)
-            number = min(fits + int(self.rng.geometric(tuning.window_fits)), len(widths)) - 1
+            number = min(fits + int(self.rng.geometric(_WINDOW_FITS)), len(widths)) - 1
             low = begin - int(self.rng.integers(widths[number] - (end - begin) + 1))
             low = max(0, min(low, steps - widths[number]))
             made, count, cells = map(
                 int,
                 window_kernel.change_window(
-                    flat, state, windows[number], gap, low, tuning.most_dropped,
-                    tuning.repacking_noise, moves, self.rng, self._random,
+                    flat, state, windows[number], gap, low, _MOST_DROPPED,
+                    _REPACKING_NOISE, moves, self.rng, self._random,
                 ),
             )  # fmt: skip
             work = abs(made) * (_MOVE_A_ROW * count + _MOVE_A_CELL * cells)
