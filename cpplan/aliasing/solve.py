@@ -41,6 +41,9 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
+# Longest turn, as a multiple of the first.
+_MOST_EFFORT = 4**6
+
 # Share of the time left for packing many buffers without sharing.
 _PLAIN_SHARE = 0.3
 # Neighbours of the best choice tried in the first turn.
@@ -229,7 +232,7 @@ class SharingSearch(LevelIncumbent[Choice]):
             for stage in (prove, *fewer) if self._many else (*fewer, prove):
                 if not self.done:
                     stage(deadline)
-            Turns(active().most_effort).run(turn, lambda: self.done, deadline)
+            Turns(_MOST_EFFORT).run(turn, lambda: self.done, deadline)
         except TimeUpError:
             return
 

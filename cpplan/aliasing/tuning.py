@@ -16,8 +16,6 @@ class AliasingTuning:
     many_buffers
         Number of buffers above which the plan without sharing is made first, and CP-SAT runs before
         fewer candidates are tried.
-    most_effort
-        Longest turn, as a multiple of the first.
     any_order_ops
         Largest number of ops for which candidates that hold in every order are looked for: with
         many more, the bit sets of ancestors and the pairs of storages that may be live together
@@ -28,7 +26,6 @@ class AliasingTuning:
     """
 
     many_buffers: int = 500
-    most_effort: int = 4**6
     any_order_ops: int = 2000
     few_members: int = 64
 

@@ -25,6 +25,12 @@ from cpplan.solving.order_turns import (
 )
 from cpplan.solving.run import Run
 
+# Share of the time left for packing an order if the given order may pack better.
+_FIRST_PACKING_SHARE = 0.7
+# Seconds: an order found with less than a moment left, or after Ctrl-C, is packed within this
+# grace.
+_MOMENT = 0.05
+
 # Reasons for an early end of a run with a searched order.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
 ORDERS_ALONE = (
@@ -63,7 +69,7 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
         rival = any(other < tuning.rival * floor for other in floors[k + 1 :])
         deadline = _packing_deadline(run, many=has_many_ops(source))
         if rival:
-            deadline = deadline.share(tuning.first_packing_share)
+            deadline = deadline.share(_FIRST_PACKING_SHARE)
         packed = run.pack(program, deadline, best)
         if best is None or packed.value < best.value:
             best, outcome = packed, outcome._replace(found_by=named[program.order])
@@ -146,7 +152,7 @@ def _packing_deadline(run: Run, *, many: bool) -> Deadline:
     With many buffers, packing makes a first plan even without time, so that no grace is needed.
     """
     by_clock = not (run.deadline.deterministic or run.deadline.cancelled)
-    if run.deadline.remaining() > run.tuning.moment or (many and by_clock):
+    if run.deadline.remaining() > _MOMENT or (many and by_clock):
         return run.deadline
     by_work = run.deadline.deterministic and not run.deadline.cancelled
     return Deadline(run.tuning.grace, deterministic=by_work)

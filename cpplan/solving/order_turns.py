@@ -26,6 +26,25 @@ from cpplan.solving.run import Run, is_short
 if TYPE_CHECKING:
     from cpplan.ordering.solve import OrderSearch
 
+# If tensors may share bytes: share of the first turn for the search that knows the aliases, and
+# share of its remaining time for a search that ignores them.
+_SHARED_ORDER_SHARE = 0.5
+_UNSHARED_ORDER_SHARE = 0.6
+# Share of the time left for a bound on all orders and aliases, if the search for orders proves
+# none.
+_BOUND_SHARE = 0.3
+# Share of the whole time; a turn of the search for orders that would leave less time takes all of
+# it.
+_LAST_TURN = 0.02
+# Time for making, checking and writing the plan, as a multiple of the time for building the order
+# problem.
+_ORDER_CHECKED = 5.0
+# Time to begin a search for orders, as a multiple of the time for building the order problem,
+# without and with aliases. If less time is left, the given order is used.
+_ORDER_READING = 2.0
+# Least seconds for each op to build the order problem.
+_ORDER_SECONDS = 2e-6
+
 UNSHARED = "order without sharing"
 NO_TIME_TO_ORDER = "too little time is left to search for orders"
 
@@ -52,12 +71,12 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
     ordering = order_problem(graph, run.residency)
     if has_many_ops(source):
         built = run.deadline.elapsed() - begin
-        run.deadline.reserve(run.tuning.order_checked * built)
+        run.deadline.reserve(_ORDER_CHECKED * built)
     start = np.array(given.order, np.int64)
     # With first and last, the graph numbers its ops anew: map them to the source's numbers.
     number = np.array([position[op.name] for op in graph.ops], np.int64)
     tuning = run.tuning
-    needed = built * (tuning.order_reading_shared if run.sharing else tuning.order_reading)
+    needed = built * (tuning.order_reading_shared if run.sharing else _ORDER_READING)
     if is_short(run.deadline, needed):
         run.stop_early(NO_TIME_TO_ORDER)
         outcome = OrderOutcome(number[start], ordering.peak(start), 0, "given order", FORCED)
@@ -79,7 +98,7 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
                 budget, target = run.budget.until(turn), run.target or 0
                 search = OrderSearch(ordering, start, budget, target=target, report=known.take)
                 if run.sharing and not has_many_ops(source):
-                    search.run(turn.share(run.tuning.shared_order_share))
+                    search.run(turn.share(_SHARED_ORDER_SHARE))
                     if not search.done:
                         unshared = _search_unshared(run, apart, search.best.order, turn)
                         search.try_order(unshared, UNSHARED)
@@ -96,7 +115,7 @@ def _search_unshared(run: Run, ordering: OrderProblem, start: Ints, turn: Deadli
     """The order of least live bytes without aliases, after a share of the turn."""
     from cpplan.ordering.solve import search_order
 
-    budget = run.budget.until(turn.share(run.tuning.unshared_order_share))
+    budget = run.budget.until(turn.share(_UNSHARED_ORDER_SHARE))
     return search_order(ordering, start, budget, target=run.target or 0).order
 
 
@@ -128,7 +147,7 @@ class _Known:
         """Raise the bound for a share of the time left; true if more time would not raise it."""
         if self.proof is None:
             return True
-        share, known = self.run.deadline.share(self.run.tuning.bound_share), self.outcome
+        share, known = self.run.deadline.share(_BOUND_SHARE), self.outcome
         self.changed = True
         if self.complete:
             self.outcome = self.proof.proved(known, share)
@@ -143,7 +162,7 @@ class _Known:
 def _turn(run: Run) -> Deadline:
     """Deadline of a turn of the search for orders; the last turn takes all time left."""
     left, tuning = run.deadline.remaining(), run.tuning
-    last = left <= tuning.last_turn * run.deadline.seconds
+    last = left <= _LAST_TURN * run.deadline.seconds
     return run.deadline.share(1 if last else tuning.order_share)
 
 
@@ -168,8 +187,8 @@ def is_late_to_order(run: Run, program: Program) -> bool:
     if not has_many_ops(program) or len(program.order) > len(program.graph.ops):
         return False
     tuning = run.tuning
-    times = tuning.order_reading_shared if run.sharing else tuning.order_reading
-    return is_short(run.deadline, (1 + times) * tuning.order_seconds * len(program.order))
+    times = tuning.order_reading_shared if run.sharing else _ORDER_READING
+    return is_short(run.deadline, (1 + times) * _ORDER_SECONDS * len(program.order))
 
 
 def has_many_ops(program: Program) -> bool:

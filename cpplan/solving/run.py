@@ -25,6 +25,9 @@ from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
 from cpplan.solving.tuning import SolvingTuning
 
+# Share of the time left for finding alias candidates.
+_SHARING_READING_SHARE = 0.6
+
 # Time for making, checking and writing the plan, as a multiple of the time for building the
 # packing problem, without aliases and with aliases.
 _CHECKED = 5.0
@@ -145,7 +148,7 @@ class Run:
     ) -> Packed:
         reading = None
         if built and self.request.algorithm is None:
-            reading = deadline.share(self.tuning.sharing_reading_share)
+            reading = deadline.share(_SHARING_READING_SHARE)
             if is_short(reading, self.tuning.sharing_reading * built):
                 reading.cancel()
         search = SharingSearch(

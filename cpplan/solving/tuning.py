@@ -24,42 +24,22 @@ class SolvingTuning:
     ----------
     order_share
         Share of the time left for a turn of the search for orders.
-    shared_order_share, unshared_order_share
-        If tensors may share bytes: share of the first turn for the search that knows the aliases,
-        and share of its remaining time for a search that ignores them.
-    first_packing_share
-        Share of the time left for packing an order if the given order may pack better.
-    bound_share
-        Share of the time left for a bound on all orders and aliases, if the search for orders
-        proves none.
     rival
         Live bytes of the given order, as a multiple of those of the order found, above which it is
         not packed: packing loses a few percent at most.
-    last_turn
-        Share of the whole time; a turn of the search for orders that would leave less time takes
-        all of it.
-    moment, grace
+    grace
         Seconds: an order found with less than a moment left, or after Ctrl-C, is packed within this
         grace.
     joint_ops, joint_ops_in_the_end
         Ops up to which CP-SAT decides order and offsets together: before the other searches for
         orders continue, and after they have ended. The model has a rectangle with variable sides
         for every storage. For more ops it only costs time, unless all other searches have ended.
-    order_checked
-        Time for making, checking and writing the plan, as a multiple of the time for building the
-        packing problem (without aliases, with aliases), or the order problem.
     sharing_reading
         Time for finding alias candidates, as a multiple of the time for building the packing
         problem. If less time is left, no aliases are used.
-    order_reading, order_reading_shared
+    order_reading_shared
         Time to begin a search for orders, as a multiple of the time for building the order problem,
         without and with aliases. If less time is left, the given order is used.
-    order_seconds
-        Least seconds for each op to build the order problem.
-    sharing_reading_share
-        Share of the time left for finding alias candidates.
-    choice_share
-        Several sizes: share of the time for the order and the aliases in place.
     spill_seconds_an_op, spill_grace
         Least seconds for each op to plan moves, and to check the plan; seconds by which these may
         exceed the time left, since no plan is worse than a late one.
@@ -69,23 +49,12 @@ class SolvingTuning:
     """
 
     order_share: float = 0.5
-    shared_order_share: float = 0.5
-    unshared_order_share: float = 0.6
-    first_packing_share: float = 0.7
-    bound_share: float = 0.3
     rival: float = 1.05
-    last_turn: float = 0.02
-    moment: float = 0.05
     grace: float = 1.0
     joint_ops: int = 40
     joint_ops_in_the_end: int = 150
-    order_checked: float = 5.0
     sharing_reading: float = 6.0
-    order_reading: float = 2.0
     order_reading_shared: float = 8.0
-    order_seconds: float = 2e-6
-    sharing_reading_share: float = 0.6
-    choice_share: float = 0.4
     spill_seconds_an_op: float = 90e-6
     spill_grace: float = 0.6
     smaller_ops: int = 1000

@@ -18,7 +18,9 @@ from cpplan.program.anf import Program
 from cpplan.program.binding import bind
 from cpplan.solving.best_order import search_orders
 from cpplan.solving.run import Run
-from cpplan.solving.tuning import SolvingTuning
+
+# Several sizes: share of the time for the order and the aliases in place.
+_CHOICE_SHARE = 0.4
 
 
 class Choices(NamedTuple):
@@ -45,7 +47,7 @@ def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> C
         return Choices(program)
     most = {name: max(values[name] for values in listed) for name in listed[0]}
     graph = _whole_buffers(bind(program.graph, most))
-    share = run.deadline.share(run.budget.tuned(SolvingTuning).choice_share)
+    share = run.deadline.share(_CHOICE_SHARE)
     part = replace(run, budget=run.budget.until(share))
     if order == "search":
         packed, _ = search_orders(part, Program(graph, program.order))
