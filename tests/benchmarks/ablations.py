@@ -402,7 +402,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         {"packing": {"pools_entries": 0, "pools_ordered_buffers": 0}},
     ),
     "sizes without a climb": (of_sizes, {"packing": {"sizes_moves_a_buffer": 0}}),
-    "sizes without CP-SAT": (of_sizes, {"packing": {"section_entries": 0}}),
     "sizes without the topmost buffer": (of_sizes, {"packing": {"sizes_top_pairs": 0}}),
     "first plans without size classes": (
         of_first_plans,
