@@ -76,8 +76,10 @@ def compile_slowly(monkeypatch):
     clock = SimpleNamespace(passed=0)
     clock.monotonic = lambda: now() + clock.passed
     monkeypatch.setattr(deadline, "time", clock)
-    monkeypatch.setattr(compiled, "_ready", set())
-    monkeypatch.setattr(compiled, "_stamp", lambda group: Path("never compiled"))
+    ready = set()
+    monkeypatch.setattr(compiled, "_ready", ready)
+    monkeypatch.setattr(compiled, "_path", lambda group: Path("never compiled"))
+    monkeypatch.setattr(compiled, "_set_ready", ready.add)
     monkeypatch.setattr(
         compiled, "_compiler", lambda group: processes.setdefault(group, SlowProcess(clock))
     )
