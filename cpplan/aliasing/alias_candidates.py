@@ -70,21 +70,6 @@ def find_candidates(
     that share a storage already; or they come from ops with bodies, or from relations that do not
     hold for another output over the same bytes
     (:func:`~cpplan.aliasing.candidates.candidate_relations`).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output")),
-    ...     (
-    ...         Op("conv", inputs=("x",), outputs=("t",)),
-    ...         Op("relu", inputs=("t",), outputs=("y",), in_place=(("y", "t"),)),
-    ...     ),
-    ... )
-    >>> for candidate in find_candidates(graph, Residency()):
-    ...     print(*candidate.relation)
-    in place y t 0
     """
     # Many stages ask for the candidates; they are cached because a graph never changes.
     known = vars(graph).setdefault("_alias_candidates", {})
@@ -94,13 +79,7 @@ def find_candidates(
 
 
 def has_candidates(graph: Graph, residency: Residency, kinds: Collection[RelationKind]) -> bool:
-    """True if :func:`find_candidates` finds any; only the first is looked for.
-
-    Examples
-    --------
-    >>> has_candidates(Graph("g", (), ()), Residency(), ["in place"])
-    False
-    """
+    """True if :func:`find_candidates` finds any; only the first is looked for."""
     if not any(op.in_place or op.placements for op in graph.ops):
         return False
     known = vars(graph).get("_alias_candidates", {}).get(residency)

@@ -31,20 +31,6 @@ def shared_bound(
 
     ``poll`` is called for every group of storages that placements join, and may raise.
     O(n log n + candidates × storages that placements join).
-
-    Examples
-    --------
-    >>> from cpplan.aliasing.alias_candidates import find_candidates
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import relu_in_place
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.program.liveness import to_problem
-    >>> graph = relu_in_place()
-    >>> program, residency = to_anf(graph), Residency()
-    >>> problem = to_problem(program, residency)
-    >>> lives = ProgramLives(program, problem, residency)
-    >>> shared_bound(problem, find_candidates(graph, residency), lives)
-    Bound(value=8, name='live bytes, shared', step=0)
     """
     row = {name: k for k, name in enumerate(problem.names)}
     groups = placement_groups([candidate for candidate in candidates if not candidate.in_place])

@@ -47,17 +47,6 @@ def candidate_relations(graph: Graph, op: Op) -> Iterator[Relation]:
     Relations left out: in-place pairs whose input bytes the op accesses under another name too,
     results in a storage that the op reads (they lie there already), and relations that do not hold
     for another output over the same bytes.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Placement, Tensor
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 4), Tensor("v", 1, view_of=("y", 0))
-    >>> copy = Op("copy", inputs=("x",), outputs=("y",), placements=(Placement("y", "x"),))
-    >>> both = Op("both", inputs=("x",), outputs=("y", "v"), placements=(Placement("y", "x"),))
-    >>> list(candidate_relations(Graph("g", tensors, (copy,)), copy))
-    [Relation(kind='placement', tensor='y', other='x', offset=0)]
-    >>> list(candidate_relations(Graph("g", tensors, (both,)), both))
-    []
     """
     relations = [Relation("in place", *pair) for pair in op.in_place]
     relations += [Relation("placement", *placement) for placement in op.placements]

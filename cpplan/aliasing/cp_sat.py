@@ -31,17 +31,6 @@ def sharing_model(
         Buffers without gaps.
     shifts
         Distances at which two buffers may share bytes (``cpplan.aliasing.distances``).
-
-    Examples
-    --------
-    >>> from cpplan.runtime.budget import Budget
-    >>> from cpplan.runtime.cp_sat_proof import prove_peak
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> problem = Problem(("x", "y"), lower=[0, 0], upper=[1, 1], size=[4, 8])
-    >>> model = sharing_model(problem, {(0, 1): [-4]})
-    >>> proof = prove_peak(model, np.array([8, 0]), Budget(Deadline(60)))
-    >>> proof.best.tolist(), proof.peak, proof.bound
-    ([4, 0], 8, 8)
     """
 
     def build(upper: int, lower: int) -> SharingModel:
@@ -74,22 +63,6 @@ def joint_sharing_model(
         Alignment of every storage, bytes, shape ``(storages,)``.
     meetings
         Distances at which storages may share bytes (``cpplan.aliasing.distances``).
-
-    Examples
-    --------
-    >>> from cpplan.runtime.budget import Budget
-    >>> from cpplan.runtime.cp_sat_proof import prove_peak
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from formulations.joint_sharing import Meeting, SharedLayout
-    >>> chain = OrderProblem(
-    ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4, 4]),
-    ...     accessed_by=((0, 1), (1,)), present=np.zeros(2, bool), kept=np.array([False, True]),
-    ... )
-    >>> model = joint_sharing_model(chain, np.array([1, 1]), {(0, 1): [Meeting(0, op=1, old=0)]})
-    >>> start = SharedLayout(np.array([0, 1]), np.array([0, 4]))
-    >>> proof = prove_peak(model, start, Budget(Deadline(60)))
-    >>> proof.best.offset.tolist(), proof.peak, proof.bound
-    ([0, 0], 4, 4)
     """
 
     def build(upper: int, lower: int) -> JointSharingModel:

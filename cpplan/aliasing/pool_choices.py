@@ -239,21 +239,6 @@ def unshared_problem(
     """The problem with gaps wherever all bytes of a buffer may be those of another one.
 
     O(n + candidates + the square of the storages that placements join).
-
-    Examples
-    --------
-    >>> from cpplan.aliasing.alias_candidates import find_candidates
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import relu_in_place
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.program.liveness import to_problem
-    >>> graph = relu_in_place()
-    >>> program, residency = to_anf(graph), Residency()
-    >>> problem = to_problem(program, residency)
-    >>> lives = ProgramLives(program, problem, residency)
-    >>> found = unshared_problem(problem, find_candidates(graph, residency), lives)
-    >>> problem.live_bytes().tolist(), found.live_bytes().tolist()
-    ([16], [8])
     """
     row = {name: k for k, name in enumerate(problem.names)}
     handed_over = [

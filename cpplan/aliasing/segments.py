@@ -47,15 +47,6 @@ def share_in_any_order(
         The boundary tensors that the arena holds.
     candidates
         The candidates that may be used; all by default.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import relu_in_place
-    >>> from cpplan.ordering.problem import order_problem
-    >>> graph = relu_in_place()
-    >>> shared, complete = share_in_any_order(graph, order_problem(graph), Residency())
-    >>> order_problem(graph).peak([0]), shared.peak([0]), complete
-    (16, 8, True)
     """
     candidates = find_candidates(graph, residency) if candidates is None else candidates
     size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
@@ -138,15 +129,6 @@ def relax_sharing(
     contradict each other, only its largest storage counts. Results that an op may write in place
     are subtracted at its own step. To keep all sizes non-negative, every op gets additional bytes:
     the second value, to be subtracted from a peak or a bound of the problem.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import relu_in_place
-    >>> from cpplan.ordering.problem import order_problem
-    >>> graph = relu_in_place()
-    >>> relaxed, more = relax_sharing(order_problem(graph), find_candidates(graph, Residency()))
-    >>> relaxed.peak([0]) - more
-    8
     """
     size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
     row = {name: k for k, name in enumerate(size)}

@@ -30,23 +30,6 @@ class Origins:
 
     Only candidates count: bytes that no candidate declares a copy are their own origin. ``poll`` is
     called for every op that copies, and may raise.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Placement, Tensor
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.aliasing.alias_candidates import find_candidates
-    >>> graph = Graph(
-    ...     "g",
-    ...     (Tensor("a", 4, kind="input"), Tensor("b", 4, kind="input"), Tensor("y", 8)),
-    ...     (Op("cat", inputs=("a", "b"), outputs=("y",),
-    ...         placements=(Placement("a", "y", 0), Placement("b", "y", 4))),),
-    ... )
-    >>> origins = Origins(graph, find_candidates(graph, Residency()))
-    >>> [tuple(piece) for piece in origins.of["y"]]
-    [(0, 4, 'a', 0), (4, 8, 'b', 0)]
-    >>> origins.equal("b", "y", shift=-4), origins.equal("b", "y", shift=0)
-    (True, False)
     """
 
     def __init__(

@@ -44,11 +44,5 @@ class BatchProgress:
 
     @property
     def left(self) -> float | None:
-        """Estimated seconds left at the rate so far, or ``None`` if there is no rate.
-
-        Examples
-        --------
-        >>> BatchProgress(done=12, total=20, kept=2, seconds=5.0).left
-        4.0
-        """
+        """Estimated seconds left at the rate so far, or ``None`` if there is no rate."""
         return (self.total - self.done) / self.rate if self.rate else None

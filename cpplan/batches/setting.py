@@ -70,13 +70,7 @@ class Setting:
 
 
 def setting_name(options: Mapping[str, Any]) -> str:
-    """A name made from the options, for a setting without a name.
-
-    Examples
-    --------
-    >>> setting_name({"order": "search", "in_place": True, "pools": (Pool("sram"), Pool("dram"))})
-    'order=search, in_place=true, pools=sram+dram'
-    """
+    """A name made from the options, for a setting without a name."""
     return ", ".join(f"{key}={_in_words(value)}" for key, value in options.items())
 
 

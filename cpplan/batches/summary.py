@@ -115,17 +115,6 @@ def summarize(
     InputError
         If there are no rows, a model has two rows of one setting, a value is not a number, or the
         measure or a factor is not understood.
-
-    Examples
-    --------
-    >>> def row(model, setting, need):
-    ...     return {"model": model, "setting": setting, "bytes": need, "status": "feasible"}
-    >>> rows = [row("a", "x", 12), row("a", "y", 16), row("b", "x", 8), row("b", "y", 8)]
-    >>> found = summarize(rows, factors=(1, 1.5))
-    >>> found.duels
-    (Duel(setting='x', other='y', wins=1, ties=1, losses=0),)
-    >>> [setting.profile for setting in found.settings]
-    [(1.0, 1.0), (0.5, 1.0)]
     """
     if measure not in MEASURES:
         raise InputError(f"measure={measure!r}: expected one of {', '.join(MEASURES)}")
@@ -234,13 +223,7 @@ def _checked(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:
-    """Geometric mean, skipping ``None``; ``None`` without any value or if one is infinite.
-
-    Examples
-    --------
-    >>> round(geometric_mean([1.0, None, 4.0]), 12)
-    2.0
-    """
+    """Geometric mean, skipping ``None``; ``None`` without any value or if one is infinite."""
     there = [value for value in values if value is not None]
     if not there or max(there) == math.inf:
         return None

@@ -57,13 +57,7 @@ _AFTER = (
 
 
 def columns(baselines: Iterable[str]) -> tuple[str, ...]:
-    """The table's columns.
-
-    Examples
-    --------
-    >>> columns(["greedy_by_size"])[:3], columns(["greedy_by_size"])[8]
-    (('model', 'setting', 'status'), 'ratio_greedy_by_size')
-    """
+    """The table's columns."""
     return (*_BEFORE, *(f"{RATIO}{name}" for name in baselines), *_AFTER)
 
 

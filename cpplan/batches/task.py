@@ -73,11 +73,6 @@ def make_limits(seconds: float | None, memory: int | str | None) -> Limits:
     ------
     InputError
         If a value is not a time or not a byte count.
-
-    Examples
-    --------
-    >>> make_limits(60, "1 GiB").memory
-    1073741824
     """
     if seconds is not None and (
         isinstance(seconds, bool)

@@ -107,13 +107,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool] | None:
-    """Kinds of op -> True if they may be done in place, or ``None`` if no kind is given.
-
-    Examples
-    --------
-    >>> parse_kinds(("Softmax=on", "Add=off"))
-    {'Softmax': True, 'Add': False}
-    """
+    """Kinds of op -> True if they may be done in place, or ``None`` if no kind is given."""
     if kinds and not used:
         raise InputError("--in-place-kind says what --in-place may do: give that too")
     chosen: dict[str, bool] = {}
@@ -128,13 +122,7 @@ def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool]
 
 
 def parse_workspaces(texts: tuple[str, ...]) -> dict[str, int] | None:
-    """Bytes of scratch memory by name or kind of op, or ``None`` if none are stated.
-
-    Examples
-    --------
-    >>> parse_workspaces(("CONV_2D=2KiB", "a=b/conv=0"))
-    {'CONV_2D': 2048, 'a=b/conv': 0}
-    """
+    """Bytes of scratch memory by name or kind of op, or ``None`` if none are stated."""
     from cpplan.model.byte_sizes import parse_bytes
 
     stated: dict[str, int] = {}
@@ -196,13 +184,7 @@ def begin_of_command() -> float:
 
 
 def parse_dims(dims: tuple[str, ...]) -> dict[str, int | tuple[int, int | None]] | None:
-    """Extents or bounds of symbolic dimensions by name; ``:`` may stand for ``..``.
-
-    Examples
-    --------
-    >>> parse_dims(("N=8", "H=32..224", "W=1..", "D=1:4"))
-    {'N': 8, 'H': (32, 224), 'W': (1, None), 'D': (1, 4)}
-    """
+    """Extents or bounds of symbolic dimensions by name; ``:`` may stand for ``..``."""
     bound: dict[str, int | tuple[int, int | None]] = {}
     for dim in dims:
         name, equals, value = dim.partition("=")

@@ -117,13 +117,7 @@ def sizes(
 
 
 def _parse_point(text: str) -> dict[str, int]:
-    """Values of dimensions by name.
-
-    Examples
-    --------
-    >>> _parse_point("N=8,H=224")
-    {'N': 8, 'H': 224}
-    """
+    """Values of dimensions by name."""
     values: dict[str, int] = {}
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")

@@ -96,16 +96,6 @@ def compare_remat_rows(
     ------
     InputError
         If an algorithm is not known, an option is not understood or there is no limit.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> chain = forward_and_back()
-    >>> for row in compare_remat_rows(chain, memory_limit="75%", algorithms=["given_order", "dtr"]):
-    ...     print(row.algorithm, row.bytes, row.cost, row.status)
-    cpplan 24 6 optimal
-    dtr 24 6 optimal
-    given_order 32 5 does not fit
     """
     chosen = chosen_names(baselines, algorithms)
     if memory_limit is None:

@@ -100,14 +100,6 @@ def compare_spill_rows(
     ------
     InputError
         If a rule is not known, or an option is not understood.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> graph, pools = kept_meanwhile(), [Pool("fast", 16), Pool("slow")]
-    >>> rows = compare_spill_rows(graph, algorithms=["belady"], pools=pools)
-    >>> [(row.algorithm, row.moved, row.status) for row in rows]
-    [('cpplan', 16, 'optimal'), ('belady', 16, 'optimal')]
     """
     chosen = chosen_names(heuristics, algorithms)
     rows = []

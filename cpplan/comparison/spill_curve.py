@@ -88,13 +88,6 @@ def spill_curve(
     ------
     InputError
         If an option is not understood, or there are fewer than two points.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> curve = spill_curve(kept_meanwhile(), points=2)
-    >>> [(point.capacity, point.moved_bytes) for point in curve]
-    [(24, 0), (16, 16)]
     """
     if not isinstance(points, int) or isinstance(points, bool) or points < 2:
         raise InputError(f"points must be at least 2, not {points!r}")

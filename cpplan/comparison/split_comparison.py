@@ -97,20 +97,6 @@ def compare_split_rows(
     ------
     InputError
         If a rule is not known, or an option is not understood.
-
-    Examples
-    --------
-    >>> from cpplan.model.axes import Axis, Window
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> sizes = {"x": 2, "h": 8, "y": 2}
-    >>> kinds = {"x": "input", "h": "intermediate", "y": "output"}
-    >>> tensors = [Tensor(t, shape=(8, n), dtype="int8", kind=kinds[t]) for t, n in sizes.items()]
-    >>> rows = {a + b: Axis("rows", 8, (Window(a, 0), Window(b, 0))) for a, b in ("xh", "hy")}
-    >>> ops = [Op(n, inputs=(n[0],), outputs=(n[1],), axes=(axis,)) for n, axis in rows.items()]
-    >>> graph = Graph("g", tuple(tensors), tuple(ops))
-    >>> rows = compare_split_rows(graph, algorithms=["cascades", "patches"], time_limit=2)
-    >>> [(row.algorithm, row.bytes, row.status) for row in rows]
-    [('cpplan', 24, 'optimal'), ('cascades', 24, 'optimal'), ('patches', None, 'not split')]
     """
     chosen = chosen_names(heuristics, algorithms)
     program = as_program(source)

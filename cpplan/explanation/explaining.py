@@ -74,14 +74,6 @@ def explain(
     ------
     InputError
         If the plan is for another model, or an option is not understood.
-
-    Examples
-    --------
-    >>> from cpplan.solving.pipeline import solve
-    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], size=[5, 8], alignment=[8, 8])
-    >>> found = explain(solve(problem), problem)
-    >>> [(rule.rule, rule.bound, rule.at_most) for rule in found.relaxations]
-    [('alignment', 13, 0)]
     """
     if plan.spills:
         raise InputError("the bytes that a plan moves are explained by explain_moves")
@@ -232,17 +224,6 @@ def step_of(program: Program, step: int, buffers: Mapping[str, int], residency: 
     ----------
     buffers
         Names of live buffers, with the ends of their lifespans.
-
-    Examples
-    --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output")
-    >>> f, g = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("x", "t"), outputs=("y",))
-    >>> program = to_anf(Graph("tiny", tensors, (f, g)))
-    >>> at = step_of(program, 0, {"x": 2, "t": 2}, Residency())
-    >>> at.op, at.roles, at.until
-    ('f', {'x': 'read', 't': 'written'}, {'x': 'g', 't': 'g'})
     """
     unrolled = unroll(program, residency)
     op = unrolled.graph.ops[unrolled.order[_place(program, step)]]

@@ -16,25 +16,7 @@ _ALWAYS = ("nothing", "objective", "order found", "cost limit", "memory limit", 
 
 
 def format_explanation(found: Explanation, most: int | None = MOST) -> str:
-    """Text of an explanation: the fullest step with its tensors, and the cost of each rule.
-
-    Examples
-    --------
-    >>> import cpplan
-    >>> problem = cpplan.Problem(("a", "b"), [0, 0], [1, 2], size=[5, 8], alignment=[8, 8])
-    >>> print(format_explanation(cpplan.solve(problem).explain(problem)))
-    why not smaller  problem
-    peak             13 B, optimal
-    lower bound      13 B: live bytes, given order
-    fullest step     0 of 2: 13 B filled, all of the peak
-    <BLANKLINE>
-    tensor  size  share  steps   offset
-    b        8 B  61.5%  [0, 2)       0
-    a        5 B  38.5%  [0, 1)       8
-    <BLANKLINE>
-    Dropping one of these rules saves nothing: alignment
-    <BLANKLINE>
-    """
+    """Text of an explanation: the fullest step with its tensors, and the cost of each rule."""
     rows = {
         "why not smaller": printable(found.name),
         "peak": _peak(found),

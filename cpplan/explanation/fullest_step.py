@@ -16,13 +16,6 @@ def find_fullest_step(plan: Plan) -> int | None:
 
     O(n log n) without sharing; with sharing, the steps with the most live bytes are looked at one
     by one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> columns = dict(lower=np.array([0, 1]), upper=np.array([2, 3]), size=np.array([4, 8]))
-    >>> find_fullest_step(Plan("p", "unknown", ("a", "b"), offset=None, **columns))
-    1
     """
     times, live = _live_profile(plan)
     if not live.any():
@@ -45,15 +38,7 @@ def find_fullest_step(plan: Plan) -> int | None:
 
 
 def filled_profile(plan: Plan) -> tuple[Ints, Ints]:
-    """Steps at which the live set changes, and the bytes filled from each to the next.
-
-    Examples
-    --------
-    >>> columns = dict(lower=np.array([0, 1]), upper=np.array([2, 3]), size=np.array([4, 8]))
-    >>> plan = Plan("p", "unknown", ("a", "b"), offset=None, **columns)
-    >>> [column.tolist() for column in filled_profile(plan)]
-    [[0, 1, 2, 3], [4, 12, 8, 0]]
-    """
+    """Steps at which the live set changes, and the bytes filled from each to the next."""
     times, live = _live_profile(plan)
     if not plan.relations:
         return times, live

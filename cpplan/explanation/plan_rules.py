@@ -23,14 +23,6 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
     ------
     InputError
         If the plan is for another model.
-
-    Examples
-    --------
-    >>> from cpplan.solving.pipeline import solve
-    >>> problem = Problem(("a",), lower=[0], upper=[1], size=[4])
-    >>> rules, _ = rules_of(solve(problem), problem)
-    >>> rules.bound().value
-    4
     """
     if not isinstance(source, (Graph, Program, Problem)):
         raise InputError(

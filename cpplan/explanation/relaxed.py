@@ -72,15 +72,6 @@ def relax(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
     ----------
     proved
         Lower bound on the peak of every plan at this order with all rules.
-
-    Examples
-    --------
-    >>> import cpplan
-    >>> from cpplan.explanation.plan_rules import rules_of
-    >>> problem = cpplan.Problem(("a",), [0], [1], [4], alignment=[8], fixed={0: 8})
-    >>> rules, plan = rules_of(cpplan.solve(problem), problem)
-    >>> [relaxed.name for relaxed in relax(rules, plan, rules.bound())]
-    ['alignment', 'fixed offsets']
     """
     problem = rules.problem
     yield from _relax_nothing(rules, plan, proved)

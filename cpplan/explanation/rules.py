@@ -73,12 +73,6 @@ class Rules:
         """A lower bound, without search, on the peak of every plan that keeps the rules.
 
         With several pools, it bounds the sum of their peaks.
-
-        Examples
-        --------
-        >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-        >>> make_rules(problem, Residency(), None, frozenset()).bound()
-        Bound(value=12, name='live bytes', step=1)
         """
         problem, candidates = self.problem, self.allowed()
         if isinstance(self.source, Program):
@@ -186,14 +180,7 @@ def make_rules(
     pools: tuple[Pool, ...] | None,
     sharing: frozenset[RelationKind],
 ) -> Rules:
-    """Make rules, with the problem and the candidates that follow from them.
-
-    Examples
-    --------
-    >>> problem = Problem(("a",), lower=[0], upper=[1], size=[4])
-    >>> make_rules(problem, Residency(), None, frozenset()).problem.names
-    ('a',)
-    """
+    """Make rules, with the problem and the candidates that follow from them."""
     from cpplan.packing.problem import as_problem
 
     candidates: tuple[AliasCandidate, ...] = ()
@@ -213,18 +200,6 @@ def accessed_bound(
 
     With candidates, a result that the op may write in place does not count. Among the storages that
     some op copies to or from another one, only the largest that the op accesses counts.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> from cpplan.aliasing.alias_candidates import find_candidates
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
-    >>> graph = Graph("g", tensors, (relu,))
-    >>> accessed_bound(graph, Residency()).value
-    16
-    >>> accessed_bound(graph, Residency(), find_candidates(graph, Residency())).value
-    8
     """
     size = {t.name: t.nbytes for t in graph.tensors if graph.is_storage(t.name)}
     for name in outside_storages(graph, residency):

@@ -13,14 +13,6 @@ def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
 
     An op with bodies takes several steps, and a plan does not tell which ops have bodies. If a
     tensor is kept to the end, the number of steps tells if there are any.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.solving.pipeline import solve
-    >>> graph = Graph("g", (Tensor("y", 8, kind="output"),), (Op("f", outputs=("y",)),))
-    >>> ops_by_step(solve(graph))
-    ('f',)
     """
     stays = plan.outputs or (plan.inputs and plan.residency.inputs == "keep")
     if not stays or int(np.max(plan.upper, initial=0)) != len(plan.order):
@@ -29,16 +21,7 @@ def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
 
 
 def repeated_steps(plan: Plan) -> Ints:
-    """Steps at which an op runs again, ascending, as far as the plan determines them.
-
-    Examples
-    --------
-    >>> columns = dict(lower=np.array([0]), upper=np.array([3]), size=np.array([4]))
-    >>> plan = Plan("p", "unknown", ("y",), offset=None, order=("f", "g", "f"), **columns)
-    >>> from dataclasses import replace
-    >>> repeated_steps(replace(plan, outputs=("y",))).tolist()
-    [2]
-    """
+    """Steps at which an op runs again, ascending, as far as the plan determines them."""
     seen: set[str] = set()
     again = []
     for step, op in enumerate(ops_by_step(plan) or ()):

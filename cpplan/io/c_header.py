@@ -75,17 +75,6 @@ def format_c_header(
         If the plan has no offsets or its sizes depend on variables, the prefix is no C identifier
         that begins with a letter, an alignment is no power of two, or tensors move and no graph is
         given.
-
-    Examples
-    --------
-    >>> import cpplan
-    >>> problem = cpplan.Problem(("a", "b c"), lower=[0, 1], upper=[2, 3], size=[4, 8], name="p")
-    >>> header = format_c_header(cpplan.solve(problem))
-    >>> print(*(line for line in header.splitlines() if "B_C" in line), sep="\\n")
-    #define P_B_C_OFFSET 4u /* b c: steps 1 to 2 */
-    #define P_B_C_SIZE 8u
-    P_ASSERT(P_B_C_OFFSET % 1u == 0, "P_B_C is not aligned");
-    P_ASSERT(P_B_C_OFFSET + P_B_C_SIZE <= P_ARENA_SIZE, "P_B_C leaves its arena");
     """
     if plan.symbols is not None:
         raise InputError(

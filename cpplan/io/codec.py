@@ -72,28 +72,13 @@ class Form:
 
 @cache
 def forms(kind: type) -> Mapping[str, Form]:
-    """Form of every field of a dataclass or named tuple.
-
-    Examples
-    --------
-    >>> from cpplan.model.residency import Residency
-    >>> [name for name, form in forms(Residency).items() if form.types == (str,)]
-    ['inputs', 'outputs', 'constants']
-    """
+    """Form of every field of a dataclass or named tuple."""
     hints = get_type_hints(kind, localns=_ABOVE)
     return {name: form_of(hint) for name, hint in hints.items()}
 
 
 def form_of(hint: Any) -> Form:
-    """The JSON form of a type.
-
-    Examples
-    --------
-    >>> form_of(int | None)
-    Form(types=(<class 'int'>,), null=True, words=(), item=None, row=(), made=None, kinds=())
-    >>> form_of(tuple[str, ...]).item.types
-    (<class 'str'>,)
-    """
+    """The JSON form of a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         others = [form_of(arg) for arg in args if arg is not NoneType]
@@ -128,14 +113,7 @@ def read_fields(kind: type, values: Mapping[str, Any], **others: Any) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """A field's value as JSON-ready values.
-
-    Examples
-    --------
-    >>> from cpplan.model.residency import Residency
-    >>> to_json((Residency(), ("a", (1, 2))))
-    [{'inputs': 'reuse', 'outputs': 'keep', 'constants': 'outside'}, ['a', [1, 2]]]
-    """
+    """A field's value as JSON-ready values."""
     if value is None or isinstance(value, _SCALARS):
         return value
     if hasattr(value, "to_dict"):
@@ -161,12 +139,6 @@ def changed_fields(
         The fields to look at; all if left out.
     own
         Functions that write fields of a form of their own.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> changed_fields(Pool("sram", base=64))
-    {'name': 'sram', 'base': 64}
     """
     kind: type = type(value)
     known = _fields(kind)

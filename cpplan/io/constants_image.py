@@ -55,19 +55,6 @@ def constants_image(
     ------
     InputError
         If the plan places no constants, or in several pools, or is for another model.
-
-    Examples
-    --------
-    >>> import onnx.parser
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 17]>
-    ...     tiny (uint8[2] x) => (uint8[2] y)
-    ...     <uint8[2] w = {3, 4}> { y = Add(x, w) }''')
-    >>> import cpplan
-    >>> pools = cpplan.Pool("sram"), cpplan.Pool("flash", kind="constant")
-    >>> plan = cpplan.solve(cpplan.load(model), pools=pools)
-    >>> constants_image(model, plan)
-    b'\\x03\\x04'
     """
     if plan.offset is None:
         raise InputError("the plan holds no offsets")

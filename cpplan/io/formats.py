@@ -199,35 +199,17 @@ def readers() -> tuple[Format, ...]:
 
 
 def writers() -> tuple[Format, ...]:
-    """Formats in which plans are written.
-
-    Examples
-    --------
-    >>> [each.suffixes[0] for each in writers()]
-    ['.json', '.onnx', '.tflite', '.csv', '.anf', '.bin', '.h', '.html']
-    """
+    """Formats in which plans are written."""
     return tuple(each for each in FORMATS if each.write is not None)
 
 
 def read_suffixes() -> tuple[str, ...]:
-    """Suffixes of all files that are read, in small letters.
-
-    Examples
-    --------
-    >>> ", ".join(read_suffixes())
-    '.onnx, .pt2, .tflite, .json, .json.gz, .csv, .txt'
-    """
+    """Suffixes of all files that are read, in small letters."""
     return tuple(suffix for each in readers() for suffix in each.suffixes)
 
 
 def find_reader(source: object) -> Format | None:
-    """The format of a file by its name, or of an object by its class; ``None`` if there is none.
-
-    Examples
-    --------
-    >>> find_reader("model.JSON.gz").what
-    'cpplan.graph'
-    """
+    """The format of a file by its name, or of an object by its class; ``None`` if there is none."""
     if is_named(source):
         return _ZOO
     if isinstance(source, (str, PathLike)):
@@ -237,13 +219,7 @@ def find_reader(source: object) -> Format | None:
 
 
 def describe_suffixes(formats: Iterable[Format]) -> str:
-    """Suffixes of formats with what each is, for errors and help.
-
-    Examples
-    --------
-    >>> describe_suffixes(readers()[2:4])
-    '.tflite (TFLite) or .json or .json.gz (cpplan.graph)'
-    """
+    """Suffixes of formats with what each is, for errors and help."""
     *most, last = (f"{' or '.join(each.suffixes)} ({each.what})" for each in formats)
     return f"{', '.join(most)} or {last}" if most else last
 

@@ -105,13 +105,7 @@ _SCALARS: dict[tuple[type, ...], Field] = {
 
 @cache
 def json_fields(kind: type) -> Mapping[str, Field]:
-    """The JSON type of every field of a tensor, op, axis or window, and its name in messages.
-
-    Examples
-    --------
-    >>> json_fields(Op)["cost"][1], json_fields(Op)["after"][1]
-    ('a number', 'a list of names')
-    """
+    """The JSON type of every field of a tensor, op, axis or window, and its name in messages."""
     return {name: _OWN.get((kind, name)) or _field(form) for name, form in forms(kind).items()}
 
 
@@ -130,13 +124,6 @@ def check_fields(
     ------
     InputError
         Names the place, the key and what was expected.
-
-    Examples
-    --------
-    >>> check_fields({"name": "x", "size": -1}, "tensor 'x'", json_fields(Tensor), ("name",))
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
     """
     if not isinstance(values, Mapping):
         raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
@@ -157,11 +144,6 @@ def all_fit(rows: Sequence[Any], fields: Mapping[str, Field], required: str) -> 
     """True if :func:`check_fields` refuses none of many objects, seen key by key.
 
     False if it may refuse one.
-
-    Examples
-    --------
-    >>> all_fit([{"name": "x", "size": 8}, {"name": "y"}], json_fields(Tensor), "name")
-    True
     """
     if not set(map(type, rows)) <= {dict}:
         return False

@@ -53,23 +53,6 @@ def graph_from_dict(values: Any) -> Graph:
     InputError
         If it is of another format or version, a key is missing, unknown or of the wrong type, or
         the graph contradicts itself; names the tensor or op.
-
-    Examples
-    --------
-    >>> graph = graph_from_dict(
-    ...     {
-    ...         "format": "cpplan.graph",
-    ...         "version": 1,
-    ...         "name": "tiny",
-    ...         "tensors": [
-    ...             {"name": "x", "size": 8, "kind": "input"},
-    ...             {"name": "y", "shape": [2], "dtype": "float32", "kind": "output"},
-    ...         ],
-    ...         "ops": [{"name": "relu", "inputs": ["x"], "outputs": ["y"]}],
-    ...     }
-    ... )
-    >>> graph.tensor["y"].size
-    8
     """
     if not isinstance(values, Mapping) or "format" not in values:
         raise InputError(f'not a graph: expected a JSON object with "format": "{FORMAT}"')
@@ -80,16 +63,7 @@ def graph_from_dict(values: Any) -> Graph:
 
 
 def graph_to_dict(graph: Graph) -> dict[str, Any]:
-    """The graph as plain values, ready for JSON; what has its default value is left out.
-
-    Examples
-    --------
-    >>> graph = Graph("g", (Tensor("x", 8, kind="input"),), ())
-    >>> graph_to_dict(graph)["tensors"]
-    [{'name': 'x', 'size': 8, 'kind': 'input'}]
-    >>> graph_from_dict(graph_to_dict(graph)) == graph
-    True
-    """
+    """The graph as plain values, ready for JSON; what has its default value is left out."""
     return {"format": FORMAT, "version": VERSION, **_graph_values(graph)}
 
 
@@ -189,14 +163,7 @@ def _op_values(op: Op, symbols: Symbols | None) -> dict[str, Any]:
 
 
 def axis_to_dict(axis: Axis) -> dict[str, Any]:
-    """The axis as plain values; what has its default value is left out.
-
-    Examples
-    --------
-    >>> from cpplan.model.axes import Window
-    >>> axis_to_dict(Axis("rows", 4, (Window("x", 0, stride=2),)))["windows"]
-    [{'tensor': 'x', 'axis': 0, 'stride': 2}]
-    """
+    """The axis as plain values; what has its default value is left out."""
     return changed_fields(axis, own={"windows": lambda found: list(map(changed_fields, found))})
 
 

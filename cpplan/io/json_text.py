@@ -16,14 +16,7 @@ _SCALARS = {str, int, float, bool, NoneType}
 
 
 def indented(values: Mapping[str, Any]) -> str:
-    r"""An object as JSON text, its fields indented by one.
-
-    Examples
-    --------
-    >>> values = {"name": "g", "storages": [{"bytes": 8}, {"bytes": 4}]}
-    >>> indented(values) == json.dumps(values, indent=1)
-    True
-    """
+    r"""An object as JSON text, its fields indented by one."""
     return f"{{\n{indented_fields(values)}\n}}" if values else "{}"
 
 

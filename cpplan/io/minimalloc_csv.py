@@ -77,17 +77,6 @@ def read_problem(path: str | PathLike[str]) -> Problem:
         If the file cannot be read or is empty, a column is unknown, missing or there twice, or a
         row breaks a rule of :class:`~cpplan.model.problem.Problem`; names the file, line and
         buffer.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "tiny.csv")
-    ...     _ = path.write_text("id,start,end,size\\na,0,1,4\\nb,1,2,8\\n")
-    ...     problem = read_problem(path)
-    >>> problem.live_bytes().tolist()
-    [4, 12, 8]
     """
     text = read_text(path)
     plain = _read_plain(text, path) if len(text) > _FEW else None
@@ -112,10 +101,6 @@ def check_ids(names: Sequence[str], path: str | PathLike[str]) -> None:
     ------
     InputError
         Names the file, and the buffer.
-
-    Examples
-    --------
-    >>> check_ids(["a", "b\\nc"], "tiny.csv")
     """
     for name in names:
         if not name or len(name) > _LONGEST:
@@ -172,19 +157,6 @@ def write_problem(
     InputError
         If the file cannot be written, there is not one offset a buffer, or a name is empty or too
         long for a field; names the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "tiny.csv")
-    ...     write_problem(problem, path, offsets=[8, 0])
-    ...     print(path.read_text(), end="")
-    id,lower,upper,size,offset
-    a,0,2,4,8
-    b,1,3,8,0
     """
     check_ids(problem.names, path)
     count = range(len(problem))

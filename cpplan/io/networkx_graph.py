@@ -54,16 +54,7 @@ _OP = tuple(name for name in json_fields(Op) if name not in ("name", *_FIELDS.va
 
 
 def to_networkx(graph: Graph) -> networkx.DiGraph:
-    """Ops and tensors as the two kinds of nodes of a directed graph.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output"))
-    >>> digraph = to_networkx(Graph("g", tensors, (Op("add", "Add", ("x", "x"), ("y",)),)))
-    >>> digraph.nodes["op", "add"]["kind"], digraph.edges[("tensor", "x"), ("op", "add")]
-    ('Add', {'role': 'input', 'positions': (0, 1)})
-    """
+    """Ops and tensors as the two kinds of nodes of a directed graph."""
     import networkx
 
     digraph = networkx.DiGraph(name=graph.name)
@@ -115,17 +106,6 @@ def from_networkx(digraph: networkx.DiGraph, name: str | None = None) -> Graph:
     InputError
         If the digraph is undirected, a size is missing or negative, an attribute is of the wrong
         type, two names are the same, or there is a cycle; names the node or edge.
-
-    Examples
-    --------
-    >>> import networkx
-    >>> digraph = networkx.DiGraph(name="tiny")
-    >>> digraph.add_node("conv", size=16, cost=3)
-    >>> digraph.add_node("pool", size=4, output=True)
-    >>> digraph.add_edge("conv", "pool")
-    >>> graph = from_networkx(digraph)
-    >>> graph.op["pool"].inputs, graph.tensor["pool"].kind
-    (('conv',), 'output')
     """
     if not digraph.is_directed():
         raise InputError(

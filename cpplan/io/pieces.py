@@ -51,17 +51,6 @@ def piece_work(
     ------
     InputError
         If the op has no such axis; names both.
-
-    Examples
-    --------
-    >>> from cpplan.model.axes import Window
-    >>> from cpplan.model.tensor import Tensor
-    >>> shape = {"shape": (8, 2), "dtype": "int8"}
-    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
-    >>> rows = Axis("rows", 8, (Window("x", 0, 1, -1, 3), Window("y", 0)))
-    >>> conv = Op("conv", "Conv", ("x",), ("y",), axes=(rows,))
-    >>> piece_work(Graph("g", tensors, (conv,)), conv, ("rows",), [(0, 4)]).boxes
-    {'x': ((0, 5), (0, 2)), 'y': ((0, 4), (0, 2))}
     """
     known = {axis.name: axis for axis in op.axes}
     unknown = next((name for name in axes if name not in known), None)
@@ -84,49 +73,25 @@ def piece_work(
 
 
 def slices(box: Box) -> tuple[slice, ...]:
-    """The index that takes a box out of an array.
-
-    Examples
-    --------
-    >>> slices(((0, 2), (1, 3)))
-    (slice(0, 2, None), slice(1, 3, None))
-    """
+    """The index that takes a box out of an array."""
     return tuple(slice(start, stop) for start, stop in box)
 
 
 def within(box: Box, outer: Box) -> Box:
-    """A box as positions of a larger one that holds it.
-
-    Examples
-    --------
-    >>> within(((4, 6),), ((3, 8),))
-    ((1, 3),)
-    """
+    """A box as positions of a larger one that holds it."""
     return tuple(
         (start - first, stop - first) for (start, stop), (first, _) in zip(box, outer, strict=True)
     )
 
 
 def common(one: Box, other: Box) -> Box | None:
-    """The box of all positions in two boxes; ``None`` if there are none.
-
-    Examples
-    --------
-    >>> common(((0, 4), (2, 3)), ((3, 8), (0, 3)))
-    ((3, 4), (2, 3))
-    """
+    """The box of all positions in two boxes; ``None`` if there are none."""
     found = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
     return found if all(low < high for low, high in found) else None
 
 
 def outer_box(parts: Iterable[Box], box: Box) -> Box:
-    """The smallest box that consists of whole parts of a tensor and holds a box.
-
-    Examples
-    --------
-    >>> outer_box([((0, 4),), ((4, 6),), ((6, 9),)], ((3, 5),))
-    ((0, 6),)
-    """
+    """The smallest box that consists of whole parts of a tensor and holds a box."""
     met = [part for part in parts if common(part, box) is not None]
     return tuple(
         (min(low for low, _ in spans), max(high for _, high in spans))

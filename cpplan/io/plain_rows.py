@@ -25,16 +25,7 @@ _BUFFER = b'  {"name": "", "size": , "lower": , "upper": , "offset": , "pool": "
 
 
 def read_buffers(text: str) -> tuple[list[str], list[Ints], list[str]] | None:
-    """Names, numbers (size, lower, upper, offset) and pools of a plan's rows of JSON.
-
-    Examples
-    --------
-    >>> row = '  {"name": "a", "size": 8, "lower": 0, "upper": 1, "offset": 64, "pool": "sram"}'
-    >>> names, numbers, pools = read_buffers(row)
-    >>> names, [column.tolist() for column in numbers], pools
-    (['a'], [[8], [0], [1], [64]], ['sram'])
-    >>> read_buffers(row.replace("64", "null"))
-    """
+    """Names, numbers (size, lower, upper, offset) and pools of a plan's rows of JSON."""
     data, rows = _bytes(text + ",\n")
     marks = np.flatnonzero(data == _QUOTE)
     if (data == _BACKSLASH).any() or len(marks) != 16 * rows:
@@ -70,13 +61,6 @@ def read_fields(
         Number of columns, and the position of that of names.
     longest
         Most characters of a name.
-
-    Examples
-    --------
-    >>> names, numbers = read_fields("a,0,12\\nb,3,4", columns=3, name=0, longest=9)
-    >>> names, [column.tolist() for column in numbers]
-    (['a', 'b'], [[0, 3], [12, 4]])
-    >>> read_fields('"a",0,12', columns=3, name=0, longest=9)
     """
     data, rows = _bytes(text if text.endswith("\n") else text + "\n")
     marks = np.flatnonzero((data == _COMMA) | (data == _LINE))

@@ -57,14 +57,7 @@ class BufferColumns:
 
 
 def columns_of(pieces: Sequence[Mapping[str, Any]]) -> BufferColumns:
-    """Columns of rows that were read in pieces, each a column by its key.
-
-    Examples
-    --------
-    >>> piece = {"name": ["a"], "size": [8], "lower": [0], "upper": [1], "offset": [0]}
-    >>> columns_of([{**piece, "pool": ["sram"]}]).pools
-    ['sram']
-    """
+    """Columns of rows that were read in pieces, each a column by its key."""
     number: dict[str, int] = {}
     names: list[str] = []
     parts: dict[str, list[Ints]] = {key: [] for key in ("size", "lower", "upper", "offset", "pool")}

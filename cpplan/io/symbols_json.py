@@ -14,13 +14,7 @@ from cpplan.model.symbols import check_values, parse_ranges
 
 
 def range_values(dims: Mapping[str, Range]) -> dict[str, list[int | None]]:
-    """Ranges as pairs.
-
-    Examples
-    --------
-    >>> range_values({"n": Range(1, None)})
-    {'n': [1, None]}
-    """
+    """Ranges as pairs."""
     return {name: [within.lower, within.upper] for name, within in dims.items()}
 
 

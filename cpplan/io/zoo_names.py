@@ -17,11 +17,6 @@ def read_named(text: str, *, kernels: str | None = None) -> Graph:
         cannot be traced; names what was expected.
     MissingExtraError
         If the family's package is missing.
-
-    Examples
-    --------
-    >>> read_named("zoo://onnx/squeezenet").name
-    'squeezenet'
     """
     family, source, options = find_model(text)
     with located(text):

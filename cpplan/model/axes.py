@@ -41,14 +41,6 @@ class Window:
     table
         Interval ``(start, stop)`` of every step, if the steps are not regular (resizing). Starts
         and stops never decrease.
-
-    Examples
-    --------
-    >>> rows = Window("image", axis=1, stride=2, offset=-1, size=3)
-    >>> rows.interval(0, 4, extent=16)
-    (0, 8)
-    >>> rows.interval(4, 8, extent=16)
-    (7, 16)
     """
 
     tensor: str
@@ -103,11 +95,6 @@ class Axis(_Indexed):
     accumulates
         True if each piece adds its part of a sum to the whole outputs; no window then lists an
         output.
-
-    Examples
-    --------
-    >>> Axis("rows", 8, (Window("x", 1, 2, -1, 3), Window("y", 1))).window["x"].size
-    3
     """
 
     name: str

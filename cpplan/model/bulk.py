@@ -39,13 +39,6 @@ def plain_tensors(rows: Sequence[Any]) -> list[Tensor] | None:
 
     A plain tensor has a size, a shape with a dtype of whole bytes, or both, but no pools.
     ``view_of`` is a base alone, or a list of a base and its offset.
-
-    Examples
-    --------
-    >>> plain_tensors([{"name": "x", "size": 8}, {"name": "v", "size": 4, "view_of": ["x", 4]}])[1]
-    Tensor(name='v', size=4, shape=None, dtype=None, kind='intermediate', alignment=1, \
-view_of=('x', 4), pools=None)
-    >>> plain_tensors([{"name": "x", "size": -1}])
     """
     keys = _keys(rows)
     if keys is None or not keys <= _TENSOR_KEYS:
@@ -76,12 +69,6 @@ def plain_ops(rows: Sequence[Any]) -> list[Op] | None:
 
     A plain op has only names, an integer cost, relations and axes without tables. Lists may be
     tuples.
-
-    Examples
-    --------
-    >>> plain_ops([{"name": "relu", "inputs": ["x"], "outputs": ["y"]}])[0].inputs
-    ('x',)
-    >>> plain_ops([{"name": "call", "bodies": []}])
     """
     keys = _keys(rows)
     if keys is None or not keys <= _OP_KEYS:
@@ -278,11 +265,6 @@ def column_of(
     """The value of a key in each row, or the default if a row lacks the key.
 
     ``keys`` are all keys that occur in some row.
-
-    Examples
-    --------
-    >>> column_of([{"name": "x", "size": 8}, {"name": "y"}], "size", {"name", "size"}, 0)
-    [8, 0]
     """
     if key not in keys:
         return [default] * len(rows)

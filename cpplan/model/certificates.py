@@ -78,12 +78,6 @@ class CutDuals(NamedTuple):
         Names that the rows cite, each by its position here.
     rows
         Rows and multipliers.
-
-    Examples
-    --------
-    >>> duals = CutDuals(("u",), False, (1, 1), 0, (), (), (DualRow("at cut", (1,), 3),))
-    >>> read_cut_duals(duals.to_dict(), "certificate") == duals
-    True
     """
 
     cuts: tuple[str, ...]
@@ -125,14 +119,6 @@ def read_cut_duals(values: object, field: str) -> CutDuals:
     ------
     InputError
         If the values are not such a certificate; names the fault.
-
-    Examples
-    --------
-    >>> read_cut_duals({"kind": "trust me"}, "cost_certificate")
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: not a valid plan: cost_certificate must be an object of kind \
-'cut duals'
     """
     here = f"not a valid plan: {field}"
     if not isinstance(values, dict) or values.get("kind") != "cut duals":

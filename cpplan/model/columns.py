@@ -43,34 +43,16 @@ class Lists:
 
     @property
     def owner(self) -> Ints:
-        """Number of the list in which each item stands.
-
-        Examples
-        --------
-        >>> Lists(np.array([4, 5, 6]), np.array([2, 0, 1])).owner.tolist()
-        [0, 0, 2]
-        """
+        """Number of the list in which each item stands."""
         return np.repeat(np.arange(len(self.count)), self.count)
 
     def tuples(self, value: Ints) -> Iterator[tuple[int, ...]]:
-        """Yield the values of the numbers of each list.
-
-        Examples
-        --------
-        >>> [*Lists(np.array([1, 0, 2]), np.array([2, 0, 1])).tuples(np.array([7, 8, 9]))]
-        [(8, 7), (), (9,)]
-        """
+        """Yield the values of the numbers of each list."""
         items, end = value[self.item].tolist(), np.cumsum(self.count).tolist()
         return (tuple(items[a:b]) for a, b in pairwise([0, *end]))
 
     def taken(self, order: Ints) -> Lists:
-        """These lists in another order, or some of them.
-
-        Examples
-        --------
-        >>> Lists(np.array([4, 5, 6]), np.array([2, 0, 1])).taken(np.array([2, 0])).item.tolist()
-        [6, 4, 5]
-        """
+        """These lists in another order, or some of them."""
         begin = (np.cumsum(self.count) - self.count)[order]
         count = self.count[order]
         first = np.cumsum(count) - count
@@ -78,13 +60,7 @@ class Lists:
 
 
 def lists_of(values: Collection[Collection[int]]) -> Lists:
-    """Lists of numbers as columns.
-
-    Examples
-    --------
-    >>> lists_of([(4, 5), (), (6,)]).count.tolist()
-    [2, 0, 1]
-    """
+    """Lists of numbers as columns."""
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     return Lists(np.fromiter(chain.from_iterable(values), np.int64), lengths)
 
@@ -117,16 +93,7 @@ class AxisColumns(NamedTuple):
 
 
 class GraphColumns:
-    """The columns of a graph.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output")
-    >>> columns = Graph("g", tensors, (Op("a", "relu", ("x",), ("y",)),)).columns
-    >>> columns.read.item.tolist(), columns.written.item.tolist(), columns.maker.tolist()
-    ([0], [1], [-1, 0])
-    """
+    """The columns of a graph."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
@@ -316,18 +283,7 @@ class GraphColumns:
 
     @cached_property
     def shortest(self) -> Ints:
-        """Fewest positions within the tensor that one step accesses, for each window.
-
-        Examples
-        --------
-        >>> from cpplan.model.axes import Axis, Window
-        >>> from cpplan.model.graph import Graph, Op, Tensor
-        >>> x, y = (Tensor(k[0], shape=(8,), dtype="int8", kind=k) for k in ("input", "output"))
-        >>> rows = Axis("rows", 8, (Window("i", 0, 1, -1, 3), Window("o", 0)))
-        >>> graph = Graph("g", (x, y), (Op("f", "Conv", ("i",), ("o",), axes=(rows,)),))
-        >>> graph.columns.shortest.tolist()
-        [2, 1]
-        """
+        """Fewest positions within the tensor that one step accesses, for each window."""
         axes, extent = self.axes, self.window_extents
         # Towards both ends ever more of a step lies outside: the first or the last is the shortest.
         shortest: Ints = extent.copy()
@@ -395,11 +351,6 @@ def follow(next_of: Ints, step: Ints | None = None) -> tuple[Ints, Ints]:
 
     An end links to itself and has a step of 0. A cycle has no end: the result is some number of the
     cycle.
-
-    Examples
-    --------
-    >>> follow(np.array([0, 0, 1]), np.array([0, 4, 8]))
-    (array([0, 0, 0]), array([ 0,  4, 12]))
     """
     end, sums = next_of, np.zeros_like(next_of) if step is None else step
     # Each turn doubles the number of links followed.

@@ -10,11 +10,6 @@ def sum_costs(costs: Iterable[int | float]) -> int | float:
     """Sum of costs, exact for integers, else the float nearest to the exact sum.
 
     So two orders of the same ops have the same cost, to the last bit.
-
-    Examples
-    --------
-    >>> sum_costs([2, 3]), sum_costs([0.1, 0.2, 0.3]), sum_costs([0.3, 0.2, 0.1])
-    (5, 0.6, 0.6)
     """
     terms = list(costs)
     # Check the few distinct types, since there may be a hundred thousand terms.

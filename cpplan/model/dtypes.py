@@ -43,11 +43,6 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
     ------
     InputError
         If the dtype is not known.
-
-    Examples
-    --------
-    >>> tensor_bytes((2, 3), "float32"), tensor_bytes((5,), "int4"), tensor_bytes((), "int64")
-    (24, 3, 8)
     """
     if dtype not in BITS:
         raise InputError(f"dtype {dtype!r} is not understood: expected one of {', '.join(BITS)}")

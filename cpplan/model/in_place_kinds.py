@@ -31,14 +31,6 @@ def with_in_place(graph: Graph, kinds: Mapping[str, bool]) -> Graph:
     ------
     InputError
         If no op of the graph has such a kind, or its value is not a bool.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Tensor
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> graph = Graph("tiny", tensors, (Op("softmax1", "Softmax", ("x",), ("y",)),))
-    >>> with_in_place(graph, {"Softmax": True}).op["softmax1"].in_place
-    (('y', 'x'),)
     """
     if not isinstance(kinds, Mapping):
         raise InputError(f"in_place must map kinds of op to true or false, not {quote(kinds)}")

@@ -65,15 +65,7 @@ class Level:
 def pool_peaks(
     problem: Problem, pool: Ints, offset: Ints, rows: Sequence[int] | None = None
 ) -> Ints:
-    """Peak of each pool over all buffers or those in ``rows``, bytes, shape ``(pools,)``.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
-    >>> pool_peaks(two, np.array([1, 0]), np.array([8, 0])).tolist()
-    [8, 12]
-    """
+    """Peak of each pool over all buffers or those in ``rows``, bytes, shape ``(pools,)``."""
     peaks = np.zeros(len(problem.pools), np.int64)
     some = slice(None) if rows is None else list(rows)
     np.maximum.at(peaks, pool[some], (offset + problem.size)[some])
@@ -97,14 +89,6 @@ class ArenaLevel:
         Divisor, positive, and free bytes of each of these sizes, shape ``(m,)``.
     scale
         Positive factor.
-
-    Examples
-    --------
-    >>> worst = ArenaLevel("price", np.array([0, 1]), np.array([10, 40]), np.array([0, 0]), 1000)
-    >>> worst.value(np.array([13, 40]))
-    1300
-    >>> worst.limits(1250, 2).tolist()
-    [12, 50]
     """
 
     name: str

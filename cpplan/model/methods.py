@@ -22,24 +22,12 @@ def offer(places: Mapping[str, str]) -> None:
 
 @cache
 def method(name: str) -> Callable[..., Any]:
-    """The function that does the work of a method, imported if necessary.
-
-    Examples
-    --------
-    >>> method("Plan.save").__name__
-    'save_plan'
-    """
+    """The function that does the work of a method, imported if necessary."""
     return find_function(_PLACES[name])
 
 
 def find_function(place: str) -> Callable[..., Any]:
-    """The function that ``"module:function"`` names, imported if necessary.
-
-    Examples
-    --------
-    >>> find_function("math:sqrt")(4.0)
-    2.0
-    """
+    """The function that ``"module:function"`` names, imported if necessary."""
     module, _, name = place.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
     return found

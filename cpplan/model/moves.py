@@ -31,11 +31,6 @@ class Move(NamedTuple):
         Bytes moved; 0 for a wait, and if an op only passes a view on.
     source, target
         Names of the pools that the bytes leave and enter.
-
-    Examples
-    --------
-    >>> Move("spill", "spill x", "x", 64, "sram", "dram").is_copy
-    True
     """
 
     kind: MoveKind
@@ -67,14 +62,6 @@ def read_moves(values: object) -> tuple[Move, ...]:
     ------
     InputError
         Names the move and what was expected.
-
-    Examples
-    --------
-    >>> read_moves([{"kind": "throw"}])
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: not a valid plan: move 0 must be an object of kind, name, \
-tensor, bytes, from, to
     """
     if not isinstance(values, list):
         raise InputError("not a valid plan: moves must be a list")
@@ -98,13 +85,7 @@ def _read_move(number: int, value: object) -> Move:
 
 
 def count_moved(moves: Sequence[Move]) -> int:
-    """Bytes that all moves carry together.
-
-    Examples
-    --------
-    >>> count_moved([Move("spill", "s", "x", 64, "sram", "dram")])
-    64
-    """
+    """Bytes that all moves carry together."""
     return sum(move.size for move in moves)
 
 
@@ -121,11 +102,6 @@ def move_cycles(kind: MoveKind, size: int, slow: Pool) -> int:
         Bytes moved; 0 bytes take no time.
     slow
         The slow pool.
-
-    Examples
-    --------
-    >>> move_cycles("reload", 64, Pool("dram", read_bandwidth=3, read_latency=10))
-    32
     """
     if not size:
         return 0

@@ -19,13 +19,6 @@ def check_name(what: str, name: object, *, empty: bool = False) -> None:
     ------
     InputError
         If so; names the owner of the name.
-
-    Examples
-    --------
-    >>> check_name("a tensor's name", "")
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: a tensor's name must be a non-empty string, not ''
     """
     if not isinstance(name, str) or not (name or empty):
         raise InputError(f"{what} must be a {'' if empty else 'non-empty '}string, not {name!r}")
@@ -38,12 +31,7 @@ def check_name(what: str, name: object, *, empty: bool = False) -> None:
 
 
 def check_names(what: str, names: Iterable[str]) -> None:
-    """:func:`check_name` for many names, in one pass if all are valid.
-
-    Examples
-    --------
-    >>> check_names("a buffer's name", ["a", "b"])
-    """
+    """:func:`check_name` for many names, in one pass if all are valid."""
     names = tuple(names)
     try:
         "".join(names).encode()
@@ -59,13 +47,6 @@ def check_key(key: str, known: Iterable[str]) -> None:
     ------
     InputError
         Says what was expected.
-
-    Examples
-    --------
-    >>> check_key("ordre", ["order", "seed"])
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: unknown key 'ordre': expected 'order'
     """
     from difflib import get_close_matches
 
@@ -84,11 +65,6 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     ------
     InputError
         Says what was given instead.
-
-    Examples
-    --------
-    >>> tuple_of(str, "inputs", ["x", "y"])
-    ('x', 'y')
     """
     if isinstance(values, (tuple, list)):  # nearly always true, and graphs have millions of them
         plain: tuple[_T, ...] = tuple(values)
@@ -106,11 +82,5 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
 
 
 def name_of_file(path: str | PathLike[str]) -> str:
-    """Name of a file without its suffix; bytes that are not valid Unicode become ``?``.
-
-    Examples
-    --------
-    >>> name_of_file("models/tiny.csv"), name_of_file("caf\\udce9.csv")
-    ('tiny', 'caf?')
-    """
+    """Name of a file without its suffix; bytes that are not valid Unicode become ``?``."""
     return Path(path).stem.encode("utf-8", "replace").decode()

@@ -38,16 +38,6 @@ class OrderProblem:
         Bytes that are live during the first op only (inputs that no op reads).
     names, storages
         Names of the ops and of the storages; empty if they have none.
-
-    Examples
-    --------
-    >>> fork = OrderProblem(
-    ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([4, 8]), accessed_by=((0, 1, 2), (1,)),
-    ...     present=np.array([False, False]), kept=np.array([False, False]),
-    ... )
-    >>> fork.pressure([0, 1, 2]).tolist()
-    [4, 12, 4]
     """
 
     predecessors: tuple[tuple[int, ...], ...]

@@ -19,14 +19,6 @@ class Overhead:
         Bytes that it keeps.
     before
         Bytes that it needs in place of the tensors, before it first runs the model.
-
-    Examples
-    --------
-    >>> overhead = Overhead("TFLite Micro", kept=600, before=1200)
-    >>> overhead.total(1024), overhead.total(1500)
-    (1800, 2100)
-    >>> overhead.room(2000), overhead.room(1700)
-    (1400, 0)
     """
 
     runtime: str

@@ -27,11 +27,6 @@ class Pieces:
     ------
     InputError
         If an axis has no cut, or positions do not ascend from at least 1.
-
-    Examples
-    --------
-    >>> Pieces("conv1", ("rows",), ((8, 16),)).intervals((24,))
-    (((0, 8), (8, 16), (16, 24)),)
     """
 
     op: str

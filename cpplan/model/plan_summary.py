@@ -12,21 +12,7 @@ from cpplan.model.printable import MESSAGE, printable
 
 
 def summarize(plan: PlanData) -> str:
-    """Summary of a plan, one line for each known field.
-
-    Examples
-    --------
-    >>> import cpplan
-    >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> print(summarize(cpplan.solve(problem)).partition("method")[0].rstrip())
-    plan         problem
-    status       optimal
-    peak         12 B
-    lower bound  12 B
-    gap          0.00%
-    buffers      2
-    steps        3
-    """
+    """Summary of a plan, one line for each known field."""
     exact = "" if plan.peak is None or plan.peak < 10240 else f" ({plan.peak} B)"
     rows = {
         "plan": printable(plan.name),

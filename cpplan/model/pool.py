@@ -124,11 +124,6 @@ def check_pools(pools: object) -> tuple[Pool, ...]:
     ------
     InputError
         Names the pool that is listed twice, or the value that is not a pool.
-
-    Examples
-    --------
-    >>> [pool.name for pool in check_pools([Pool("sram"), Pool("dram")])]
-    ['sram', 'dram']
     """
     checked = tuple_of(Pool, "pools", pools)
     if not checked:

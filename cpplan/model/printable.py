@@ -12,11 +12,6 @@ def printable(text: str, most: int = NAME) -> str:
 
     Control characters, Unicode line ends, marks that change the direction of writing, and lone
     surrogates become Python's escapes; a longer text loses its middle.
-
-    Examples
-    --------
-    >>> printable("a\\x1b[2Jb"), printable("x" * 100, most=8)
-    ('a\\\\x1b[2Jb', 'xxxxx…xx')
     """
     if len(text) > most:
         tail = most // 3
@@ -27,13 +22,7 @@ def printable(text: str, most: int = NAME) -> str:
 
 
 def quote(value: object) -> str:
-    """``repr(value)``, also for integers with more digits than Python writes by default.
-
-    Examples
-    --------
-    >>> quote("x"), quote(10**5000)
-    ("'x'", 'an integer of 16610 bits')
-    """
+    """``repr(value)``, also for integers with more digits than Python writes by default."""
     if isinstance(value, int) and value.bit_length() > _LONGEST:
         return f"an integer of {value.bit_length()} bits"
     return repr(value)

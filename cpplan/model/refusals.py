@@ -23,15 +23,6 @@ class Refusal:
         True for a combination that is refused; called with what was asked for.
     name
         The name for ``{}``, called like ``when``.
-
-    Examples
-    --------
-    >>> rule = Refusal(("even", "5"), "even=True excludes 5", lambda number: number == 5)
-    >>> refuse([rule], 4)
-    >>> refuse([rule], 5)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: even=True excludes 5
     """
 
     options: tuple[str, ...]

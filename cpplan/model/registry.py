@@ -19,20 +19,6 @@ class Registry(Generic[T]):
         Kind of function, for messages; with an article.
     wanted
         Noun for the expected name, for messages.
-
-    Examples
-    --------
-    >>> rules = Registry("a rule", "rule")
-    >>> rules.add("longest", max)
-    >>> @rules.register("first")
-    ... def first(one, other):
-    ...     return one
-    >>> rules.names(), rules.get("longest")(3, 4), rules.get("first")(3, 4)
-    (('longest', 'first'), 4, 3)
-    >>> rules.remove("first")
-    >>> rules.get("shortest")
-    Traceback (most recent call last):
-    cpplan.model.errors.InputError: rule 'shortest' is not understood: expected one of longest
     """
 
     def __init__(self, kind: str, wanted: str):
@@ -110,12 +96,6 @@ def chosen_names(registry: Named, names: Iterable[str] | None) -> tuple[str, ...
     ------
     InputError
         If a name is not known, or the names are one text instead of a list.
-
-    Examples
-    --------
-    >>> chosen_names(Registry("a rule", "rule"), "longest")
-    Traceback (most recent call last):
-    cpplan.model.errors.InputError: algorithms must be a list of names, not 'longest'
     """
     if isinstance(names, str):
         raise InputError(f"algorithms must be a list of names, not {names!r}")

@@ -39,22 +39,6 @@ class RematProblem:
     overwrites
         For every unit, the storages it reads and may overwrite in place, each by a different
         result; empty if no aliases in place are used.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("x", 1, kind="input"), Tensor("a", 8), Tensor("b", 8)
-    >>> tensors += (Tensor("y", 1, kind="output"),)
-    >>> ops = (
-    ...     Op("f", inputs=("x",), outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("a", "b"), outputs=("y",)),
-    ... )
-    >>> problem = remat_problem(Graph("g", tensors, ops), Residency(inputs="keep"))
-    >>> problem.pressure([0, 1, 2]).tolist(), problem.pressure([0, 1, 0, 2]).tolist()
-    ([9, 17, 18], [9, 17, 17, 18])
     """
 
     graph: Graph

@@ -56,13 +56,7 @@ def choose_residency(
     constants: str | None = None,
     pools: Iterable[Pool] = (),
 ) -> Residency:
-    """The residency asked for; by default, constants are kept if there is a pool for them.
-
-    Examples
-    --------
-    >>> choose_residency(pools=[Pool("flash", kind="constant")]).constants
-    'keep'
-    """
+    """The residency asked for; by default, constants are kept if there is a pool for them."""
     if constants is None:
         constants = "keep" if any(pool.kind == "constant" for pool in pools) else "outside"
     return Residency(inputs, outputs, constants)

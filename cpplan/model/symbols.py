@@ -78,11 +78,6 @@ def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[s
     ------
     InputError
         If a variable has no value, a name is not known, or a value is no integer or too small.
-
-    Examples
-    --------
-    >>> check_values({"n": Range(1, 8), "m": Range(7, 7)}, {"n": 3})
-    {'n': 3, 'm': 7}
     """
     for name in values:
         if name not in dims:
@@ -126,11 +121,6 @@ def parse_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
     ------
     InputError
         Names the variable and what was expected.
-
-    Examples
-    --------
-    >>> parse_ranges({"n": (1, 8), "m": 4})
-    {'n': Range(lower=1, upper=8), 'm': Range(lower=4, upper=4)}
     """
     if not isinstance(dims, Mapping):
         raise InputError(f"dims must map names to integers or bounds, not {quote(dims)}")

@@ -218,10 +218,6 @@ def check_count(what: str, value: object, *, least: int = 0) -> None:
     ------
     InputError
         Names ``what`` and the value.
-
-    Examples
-    --------
-    >>> check_count("tensor 'x': size", 12)
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         wanted = "a non-negative integer" if least == 0 else f"an integer of at least {least}"

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    """Table as lines of text, columns two blanks apart; columns in ``left`` are flush left.
-
-    Examples
-    --------
-    >>> print(format_table(("name", "size"), [("a", "4"), ("image", "16")], left=(0,)))
-    name   size
-    a         4
-    image    16
-    <BLANKLINE>
-    """
+    """Table as lines of text, columns two blanks apart; columns in ``left`` are flush left."""
     widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
     lines = []
     for line in [header, *rows]:

@@ -15,13 +15,7 @@ _SUFFIX = "/scratch"
 
 
 def scratch_name(op: str) -> str:
-    """The name of the workspace that holds an op's scratch memory.
-
-    Examples
-    --------
-    >>> scratch_name("conv1")
-    'conv1/scratch'
-    """
+    """The name of the workspace that holds an op's scratch memory."""
     return op + _SUFFIX
 
 
@@ -40,14 +34,6 @@ def with_workspaces(graph: Graph, stated: Mapping[str, int | str]) -> Graph:
     ------
     InputError
         If a key is neither kind nor name of an op of the graph, or a value is no byte count.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> graph = Graph("tiny", tensors, (Op("up", "Resize", ("x",), ("y",)),))
-    >>> found = with_workspaces(graph, {"Resize": "1KiB"})
-    >>> found.op["up"].workspaces, found.tensor["up/scratch"].nbytes
-    (('up/scratch',), 1024)
     """
     if not isinstance(stated, Mapping):
         raise InputError(f"workspaces must map ops to bytes, not {quote(stated)}")

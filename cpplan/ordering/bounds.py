@@ -85,17 +85,6 @@ def order_bounds(
         its bytes there are at most the bound so far, as it cannot raise the bound.
     deadline
         Ends the work when it passes; the bounds hold nevertheless.
-
-    Examples
-    --------
-    >>> fork = OrderProblem(
-    ...     predecessors=((), (0,), (0,), (1, 2)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([4, 8, 2]), accessed_by=((0, 1, 2), (1, 3), (2, 3)),
-    ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
-    ... )
-    >>> bounds = order_bounds(fork)
-    >>> bounds.forced.tolist(), bounds.cuts, bounds.cut_positions
-    ([4, 12, 6, 10], (0, 3), (0, 3))
     """
     ops = len(problem)
     deadline = deadline or Deadline(math.inf)

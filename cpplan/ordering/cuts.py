@@ -60,23 +60,6 @@ class OrderCuts:
         minimum cut if it has been computed, else the forced bytes.
     order, peak
         The best order seen, and its peak, bytes.
-
-    Examples
-    --------
-    While ``u`` runs, either the 2 bytes that ``a`` reads are live, or the 3 that it writes.
-
-    >>> from cpplan.ordering.bounds import order_bounds
-    >>> start, a, u, end = range(4)
-    >>> problem = OrderProblem(
-    ...     predecessors=((), (start,), (start,), (a, u)), extra=np.array([0, 0, 8, 0]),
-    ...     size=np.array([2, 3]), accessed_by=((start, a), (a, end)),
-    ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
-    ... )
-    >>> forced = order_bounds(problem).forced
-    >>> cuts = OrderCuts(problem, forced, [start, a, u, end])
-    >>> cuts.run(Deadline(60))
-    >>> forced.tolist(), cuts.bounds.tolist(), cuts.order.tolist(), cuts.peak
-    ([2, 5, 8, 3], [2, 5, 10, 3], [0, 2, 1, 3], 10)
     """
 
     def __init__(self, problem: OrderProblem, forced: Ints, order: Sequence[int] | Ints):

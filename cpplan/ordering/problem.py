@@ -35,17 +35,6 @@ def order_problem(
     apart
         List each storage that no op accesses, instead of only adding it to ``base`` or ``entry``:
         for models that place them.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
-    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
-    ... )
-    >>> order_problem(graph).pressure([0, 1]).tolist()
-    [24, 20]
     """
     residency = residency or Residency()
     graph = program.graph if isinstance(program, Program) else program

@@ -76,15 +76,6 @@ def search_order(
     report
         Called when the order or the bound improves; the last outcome reported is the result after
         Ctrl-C.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import two_chains
-    >>> from cpplan.ordering.problem import order_problem
-    >>> problem = order_problem(two_chains())
-    >>> outcome = search_order(problem, np.arange(4), Budget(Deadline(10)))
-    >>> outcome.peak, outcome.bound
-    (10, 10)
     """
     search = OrderSearch(problem, given, budget, target=target, report=report)
     search.run(budget.deadline)

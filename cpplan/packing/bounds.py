@@ -21,14 +21,7 @@ class Bound(NamedTuple):
 
 
 def lower_bound(problem: Problem) -> Bound:
-    """The best of the bounds in this module.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> lower_bound(problem)
-    Bound(value=12, name='live bytes', step=1)
-    """
+    """The best of the bounds in this module."""
     bounds = (live_bytes_bound(problem), fixed_offset_bound(problem), largest_buffer_bound(problem))
     return max(bounds, key=lambda bound: bound.value)
 

@@ -60,20 +60,6 @@ class LevelIncumbent(Generic[S]):
         Value that the first level must not exceed, or ``None``.
     report
         Called with the incumbent and a source when a value or a bound improves.
-
-    Examples
-    --------
-    >>> class Digits:
-    ...     def values(self, solution): return tuple(map(int, solution))
-    ...     def bound(self, level, values): return Bound(level, "rank")
-    >>> known = LevelIncumbent(Digits(), "98", "hand", [Bound(2, "two"), Bound(0, "zero")])
-    >>> known.offer("25", "search"), known.offer("31", "search"), known.best
-    (True, False, '25')
-    >>> known.active, known.bounds[1]
-    (1, Bound(value=1, name='rank', step=None))
-    >>> known.offer_bound(1, 5, "proof")
-    >>> known.done
-    True
     """
 
     def __init__(

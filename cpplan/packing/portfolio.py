@@ -270,20 +270,7 @@ class PartSearch:
 
 
 class ExactThread:
-    """A thread that searches from its creation until it is stopped, done or out of time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.problem import Problem
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = ExactSearch(problem, seed=0)
-    >>> thread = ExactThread(search, start, target=0, limit=None, deadline=Deadline(60))
-    >>> thread.wait()
-    >>> thread.exchange(start).peak
-    12
-    """
+    """A thread that searches from its creation until it is stopped, done or out of time."""
 
     def __init__(
         self,

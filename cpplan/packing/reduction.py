@@ -54,15 +54,7 @@ class Reduction:
 
 
 def reduce_problem(problem: Problem) -> Reduction:
-    """Drop rows and steps that cannot matter, and find the independent parts. O(n log n).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 10, 30], upper=[20, 30, 40], size=[4, 8, 0])
-    >>> reduction = reduce_problem(problem)
-    >>> reduction.problem.lower.tolist(), reduction.problem.upper.tolist(), reduction.step.tolist()
-    ([0, 0], [1, 1], [19])
-    """
+    """Drop rows and steps that cannot matter, and find the independent parts. O(n log n)."""
     filled = problem.spans.end > problem.spans.begin
     rows = distinct(problem.spans.buffer[filled])
     kept = problem if len(rows) == len(problem) else problem.subset(rows)
@@ -115,12 +107,6 @@ def address_unit(problem: Problem) -> int:
     sizes, rounded up to alignments. All such offsets are multiples of ``u`` if the rounded sizes,
     the edges of spans and the fixed offsets are multiples of ``u``, and if every alignment divides
     ``u`` or is a multiple of it.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[96, 60], alignment=[32, 64])
-    >>> address_unit(problem)
-    32
     """
     grid = math.gcd(*problem.alignment.tolist()) if len(problem) else 1
     spans = problem.spans
@@ -137,14 +123,7 @@ def address_unit(problem: Problem) -> int:
 
 
 def compatible_unit(lengths: Sequence[int], alignment: Ints) -> int:
-    """Largest ``u`` that divides all lengths, and divides or is a multiple of every alignment.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> compatible_unit([96, 64], np.array([16, 64])), compatible_unit([12], np.array([4, 18]))
-    (32, 2)
-    """
+    """Largest ``u`` that divides all lengths, and divides or is a multiple of every alignment."""
     unit, changed = math.gcd(*lengths), True
     while changed:
         changed = False

@@ -29,12 +29,6 @@ def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: 
         The smallest peak found, bytes; above the capacity.
     capacity
         Limit that the plan exceeds, bytes.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 2], size=[4, 8])
-    >>> explain_shortfall(problem, Bound(12, "live bytes", 0), 12, 10)
-    'does not fit into 10 B: 2 B are missing (live bytes); live at step 0: b (8 B), a (4 B)'
     """
     where = _where(problem, bound)
     if bound.value <= capacity:
@@ -80,15 +74,6 @@ def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: Bound) -
         The layout with the fewest bytes beyond the capacities.
     bound
         Bound on these bytes; positive if it is proved that no layout fits.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> problem = Problem(("a", "b"), [0, 0], [1, 2], [4, 8], pools=[Pool("sram", capacity=10)])
-    >>> layout = PoolLayout(np.array([0, 0]), np.array([8, 0]))
-    >>> explain_pool_shortfall(problem, layout, Bound(2, "live bytes"))
-    "does not fit: 2 B are missing in pool 'sram' of 10 B (live bytes); live at step 0: b (8 B), \
-a (4 B)"
     """
     limits = [pool.capacity for pool in problem.pools]
     short = _short_pools(problem, limits)

@@ -155,14 +155,7 @@ class Program:
 
 
 def runs_once(program: Program) -> bool:
-    """True if every op runs once, and none has bodies.
-
-    Examples
-    --------
-    >>> graph = Graph("g", (), (Op("a"),))
-    >>> runs_once(Program(graph, (0,))), runs_once(Program(graph, (0, 0)))
-    (True, False)
-    """
+    """True if every op runs once, and none has bodies."""
     ops = program.graph.ops
     return len(program.order) == len(ops) and not any(map(attrgetter("bodies"), ops))
 
@@ -280,23 +273,6 @@ def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemor
     workspaces
         True to count the op's own bytes too: its workspaces, and the most bytes that are live at
         once in its bodies.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (
-    ...         *(Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
-    ...         Tensor("scratch", 2, kind="workspace"),
-    ...     ),
-    ...     (Op("a", "conv", ("x",), ("t",), ("scratch",)), Op("b", "pool", ("t",), ("y",))),
-    ... )
-    >>> used = find_used_memory(Program(graph, (0, 0, 1)))
-    >>> used.per_binding.tolist(), used.per_op, used.io
-    ([24, 24, 20], {'a': (24, 24), 'b': (20,)}, 12)
-    >>> find_used_memory(Program(graph, (0, 0, 1)), workspaces=True).per_op["a"]
-    (26, 26)
     """
     counted = program if workspaces else Program(_between_ops(program.graph), program.order)
     starts = np.array(counted.starts, np.int64)

@@ -28,14 +28,6 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     ------
     InputError
         If a variable has no value, or a value out of its bounds.
-
-    Examples
-    --------
-    >>> from cpplan.model.symbols import Symbols
-    >>> x = Tensor("x", shape=("n", "n + 1"), dtype="int8", kind="input")
-    >>> graph = Graph("g", (x,), (), Symbols({"n": (1, 8)}))
-    >>> bind(graph, {"n": 3}).tensor["x"].shape
-    (3, 4)
     """
     symbols = graph.symbols
     if symbols is None:

@@ -33,13 +33,6 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
         If an op is unknown, named twice, or in both lists; if an op of ``first`` waits for an op
         that is not in ``first`` or comes later there; or if an op that waits for an op of ``last``
         is not in ``last`` or comes earlier there. Names both ops.
-
-    Examples
-    --------
-    >>> graph = Graph("g", (), (Op("a"), Op("b"), Op("c"), Op("d")))
-    >>> ordered = with_first_last(graph, first=["c"], last=["a"])
-    >>> [(op.name, op.after) for op in ordered.ops]
-    [('c', ()), ('b', ('c',)), ('d', ('c',)), ('a', ('b', 'd'))]
     """
     position = graph.columns.op_number
     head, tail = (_positions(position, *side) for side in (("first", first), ("last", last)))

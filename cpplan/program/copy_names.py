@@ -25,14 +25,6 @@ class CopyNames:
     ----------
     names
         All names of tensors, or of ops, in the model.
-
-    Examples
-    --------
-    >>> names = CopyNames(["a", "a~1", "b"])
-    >>> [names.copy("a", number) for number in range(3)]
-    ['a', 'a~2', 'a~3']
-    >>> names.split("a~3"), names.split("a~1"), names.split("b~1")
-    (('a', 2), ('a~1', 0), ('b', 1))
     """
 
     def __init__(self, names: Iterable[str]):
@@ -65,28 +57,12 @@ class CopyNames:
 
 
 def tensor_copies(graph: Graph) -> CopyNames:
-    """Copy names for the tensors of a graph, distinct from all names of tensors in bodies too.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> body = Graph("body", (Tensor("x~1", 4, kind="input"),), ())
-    >>> graph = Graph("g", (Tensor("x", 4, kind="input"),), (Op("call", bodies=(body,)),))
-    >>> tensor_copies(graph).copy("x", 1)
-    'x~2'
-    """
+    """Copy names for the tensors of a graph, distinct from all names of tensors in bodies too."""
     return CopyNames(dict.fromkeys(_tensor_names(graph)))
 
 
 def op_copies(graph: Graph) -> CopyNames:
-    """Copy names for the ops of a graph.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> op_copies(Graph("g", (), (Op("f"), Op("f~1")))).copy("f", 1)
-    'f~2'
-    """
+    """Copy names for the ops of a graph."""
     return CopyNames(op.name for op in graph.ops)
 
 
@@ -108,15 +84,7 @@ def _tensor_names(graph: Graph) -> Iterator[str]:
 
 
 def instances(program: Program) -> Iterator[tuple[str, Program]]:
-    """The program and each run of a body, with the prefix of its buffers' names (``liveness``).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op
-    >>> graph = Graph("g", (), (Op("call", bodies=(Graph("body", (), ()),)),))
-    >>> [prefix for prefix, _ in instances(Program(graph, (0, 0)))]
-    ['', 'call/0/', 'call~1/0/']
-    """
+    """The program and each run of a body, with the prefix of its buffers' names (``liveness``)."""
     stack = [("", program)]
     while stack:
         prefix, inner = stack.pop()

@@ -66,13 +66,6 @@ def resolve(expression: Expression) -> Node:
     ------
     InputError
         If an item is not an expression, or types do not fit; names the variable or call.
-
-    Examples
-    --------
-    >>> x = Var("x", size=4)
-    >>> node = resolve(Let(Var("t"), Call("exp", [x], size=4), Call("neg", [Var("t")], size=4)))
-    >>> [child.source.kind for child in node.children]
-    ['exp', 'neg']
     """
     if not is_expression(expression):
         raise InputError(f"expected a graph or an expression, not {type(expression).__name__}")
@@ -80,13 +73,7 @@ def resolve(expression: Expression) -> Node:
 
 
 def results_in(value: Value) -> list[Result]:
-    """The tensors of a value, left to right.
-
-    Examples
-    --------
-    >>> results_in(())
-    []
-    """
+    """The tensors of a value, left to right."""
     return [token for token in _tokens(value) if isinstance(token, Result)]
 
 

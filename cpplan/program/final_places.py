@@ -29,15 +29,7 @@ class FinalPlaces(NamedTuple):
 
 
 def final_places(program: Program, buffers: Collection[str]) -> FinalPlaces:
-    """Places of the tensors whose latest values lie in these buffers. O(ops + tensors).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> tensors = Tensor("y", 8, kind="output"), Tensor("v", 4, view_of=("y", 4))
-    >>> final_places(Program(Graph("g", tensors, (Op("f", outputs=("y",)),)), (0,)), ["y"])
-    FinalPlaces(views={'v': ('y', 4)}, inputs=(), outputs=('y',))
-    """
+    """Places of the tensors whose latest values lie in these buffers. O(ops + tensors)."""
     graph = program.graph
     if len(program.order) > len(graph.ops):
         placed = set(buffers)

@@ -42,19 +42,6 @@ def to_problem(
     are kept. Constants in the arena are live throughout, as are further copies of their storages.
     The candidate pools of a buffer follow from the tensors in it
     (``cpplan.program.pool_candidates``); without ``pools``, all buffers go to one arena.
-
-    Examples
-    --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.model.graph import Op
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
-    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
-    ... )
-    >>> problem = to_problem(to_anf(graph))
-    >>> list(zip(problem.names, problem.lower.tolist(), problem.upper.tolist()))
-    [('x', 0, 1), ('t', 0, 2), ('y', 1, 2)]
     """
     residency = residency or Residency()
     if runs_once(program):
@@ -95,15 +82,7 @@ def to_problem(
 
 
 def live_bytes(program: Program) -> Ints:
-    """Bytes live at every step, shape ``(steps,)``, boundary tensors included.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> graph = Graph("g", (Tensor("y", 4, kind="output"),), (Op("a", outputs=("y",)),))
-    >>> live_bytes(Program(graph, (0,))).tolist()
-    [4]
-    """
+    """Bytes live at every step, shape ``(steps,)``, boundary tensors included."""
     live: Ints = to_problem(program).live_bytes()
     return live[: program.starts[-1]]
 
@@ -207,14 +186,6 @@ def last_places(program: Program) -> dict[str, tuple[str, int]]:
 
     If an op runs again, its last run's buffers count; a view that no op writes lies in its base.
     O(ops + tensors).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> tensors = Tensor("y", 8, kind="output"), Tensor("v", 4, view_of=("y", 4))
-    >>> program = Program(Graph("g", tensors, (Op("f", outputs=("y",)),)), (0, 0))
-    >>> last_places(program)
-    {'y': ('y~1', 0), 'v': ('y~1', 4)}
     """
     graph = program.graph
     if len(program.order) == len(graph.ops):
@@ -245,12 +216,6 @@ def outside_storages(graph: Graph, residency: Residency) -> set[str]:
 
     A storage is outside if any tensor in it must be: if an output outside the arena is a view of an
     intermediate, the intermediate is outside too.
-
-    Examples
-    --------
-    >>> graph = Graph("g", (Tensor("w", 4, kind="constant"), Tensor("x", 4, kind="input")), ())
-    >>> outside_storages(graph, Residency())
-    {'w'}
     """
     columns = graph.columns
     outside = columns.root[columns.are(outside_kinds(residency))]
@@ -261,14 +226,6 @@ def written_outside_again(graph: Graph, residency: Residency) -> set[str]:
     """Names of the storages outside the arena that an op may write again, with the same bytes.
 
     One op begins the storage, and the caller brings nothing in it. Other ops only pass it on.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> tensors = Tensor("x", 4, kind="input"), Tensor("y", 4, kind="output")
-    >>> graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
-    >>> written_outside_again(graph, Residency(inputs="outside", outputs="outside"))
-    {'y'}
     """
     root, begun = graph.root, Counter[str]()
     for op in graph.ops:
@@ -279,24 +236,12 @@ def written_outside_again(graph: Graph, residency: Residency) -> set[str]:
 
 
 def is_outside(tensor: Tensor, residency: Residency) -> bool:
-    """True if the residency puts a boundary tensor of the model outside the arena.
-
-    Examples
-    --------
-    >>> is_outside(Tensor("x", 4, kind="input"), Residency())
-    False
-    """
+    """True if the residency puts a boundary tensor of the model outside the arena."""
     return tensor.kind in outside_kinds(residency)
 
 
 def outside_kinds(residency: Residency) -> frozenset[str]:
-    """Kinds of the boundary tensors that the residency puts outside the arena.
-
-    Examples
-    --------
-    >>> sorted(outside_kinds(Residency()))
-    ['constant']
-    """
+    """Kinds of the boundary tensors that the residency puts outside the arena."""
     where = {
         "input": residency.inputs,
         "output": residency.outputs,

@@ -80,17 +80,6 @@ def program_with_moves(
     ------
     InputError
         If a move is not understood, or an op or a move accesses a copy that does not exist.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
-    >>> reload = Move("reload", "reload x", "x", 8, "slow", "fast")
-    >>> moved = program_with_moves(
-    ...     graph, Residency(), ("reload x", "f"), (reload,), ("fast", "slow")
-    ... )
-    >>> [(op.name, op.inputs, op.outputs) for op in moved.program.ops]
-    [('reload x', ('x@slow',), ('x',)), ('f', ('x',), ('y',))]
     """
     storages = find_storages(graph, residency) if storages is None else storages
     return _Maker(graph, storages, pools).make(order, moves)
@@ -321,13 +310,5 @@ class _Maker:
 
 
 def may_lie(storage: Storage, pool: str) -> bool:
-    """True if all tensors of a storage may lie in a pool.
-
-    Examples
-    --------
-    >>> from cpplan.program.storages import find_storages
-    >>> graph = Graph("g", (Tensor("x", 8, kind="input", pools=("dram",)),), ())
-    >>> may_lie(find_storages(graph, Residency())["x"], "sram")
-    False
-    """
+    """True if all tensors of a storage may lie in a pool."""
     return all(t.pools is None or pool in t.pools for t in storage.tensors)

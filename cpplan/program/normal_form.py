@@ -31,14 +31,6 @@ def normalise(expression: Expression) -> Graph:
     InputError
         If a variable or constant has two types or none, a tuple is used as a tensor or a tensor as
         a tuple, an item is out of range, or the branches of an ``If`` have different types.
-
-    Examples
-    --------
-    >>> x = Var("x", size=4)
-    >>> y = Call("exp", [x], size=4)
-    >>> graph = normalise(If(Var("c", size=1), Call("neg", [y], size=4), y))
-    >>> [op.name for op in graph.ops], [op.name for body in graph.ops[1].bodies for op in body.ops]
-    (['exp_0', 'if_1'], ['neg_2', 'copy_3'])
     """
     root = resolve(expression)
     return _write(_Layout(_post_order(root), root))

@@ -33,13 +33,6 @@ def assign_candidates(
     InputError
         If a tensor names an unknown pool, if a buffer that is written names a constant pool, or if
         no pool is left for a buffer; names it and lists the pools.
-
-    Examples
-    --------
-    >>> pools = Pool("sram"), Pool("dram"), Pool("flash", kind="constant")
-    >>> weight, x = Tensor("w", 4, kind="constant"), Tensor("x", 4)
-    >>> assign_candidates(pools, [("w", [weight]), ("x", [x])])
-    {0: (2,), 1: (0, 1)}
     """
     number = {pool.name: k for k, pool in enumerate(pools)}
     found: dict[int, tuple[int, ...]] = {}
@@ -81,14 +74,6 @@ def check_candidates(problem: Problem) -> None:
         If a pool's base is not a multiple of a candidate buffer's alignment, if a fixed offset is
         not a multiple of the pool's alignment, or if a buffer with a fixed offset has several
         candidate pools.
-
-    Examples
-    --------
-    >>> pools = Pool("p"), Pool("q", base=8)
-    >>> check_candidates(Problem(("a",), [0], [1], [4], alignment=[16], pools=pools))
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: buffer 'a': alignment 16 does not divide base 8 of pool 'q'
     """
     everywhere = any(pool.base for pool in problem.pools)
     for row in range(len(problem)) if everywhere else problem.fixed:

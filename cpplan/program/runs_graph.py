@@ -45,14 +45,6 @@ def graph_of_runs(graph: Graph, order: Sequence[str]) -> RunsGraph:
     InputError
         If this is not an order of the graph; or if an op that runs again has bodies, or writes a
         part of a tensor that it neither reads nor writes as a whole.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 4, kind="output")
-    >>> ops = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("t",), outputs=("y",))
-    >>> found = graph_of_runs(Graph("g", tensors, ops), ("f", "f", "g"))
-    >>> [(op.name, op.inputs, op.outputs) for op in found.graph.ops]
-    [('f', ('x',), ('t',)), ('f~1', ('x',), ('t~1',)), ('g', ('t~1',), ('y',))]
     """
     program = to_anf(graph, order)
     if len(program.order) == len(graph.ops):

@@ -47,14 +47,6 @@ def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
 
     A storage is movable if one op, or the caller, writes it as a whole; workspaces and empty
     storages are not movable.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8), Tensor("v", 4, view_of=("y", 4))
-    >>> graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
-    >>> found = find_storages(graph, Residency())
-    >>> [(name, storage.writer, storage.movable) for name, storage in found.items()]
-    [('x', None, True), ('y', 'f', True)]
     """
     roots, outside = graph.root, outside_kinds(residency)
     lying: dict[str, list[Tensor]] = {}
@@ -92,13 +84,6 @@ def crossing_bytes(graph: Graph, op: Op) -> dict[str, int]:
 
     The sum of the bytes of the op's tensors in the storage, at most the storage's own; 0 for the
     storages of the outputs if the op only passes views on.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("v", 4, view_of=("x", 4))
-    >>> graph = Graph("g", tensors, (Op("view", inputs=("x",), outputs=("v",)),))
-    >>> crossing_bytes(graph, graph.ops[0])
-    {'x': 0}
     """
     roots, tensor = graph.root, graph.tensor
     passes = passes_on(graph, op)
@@ -112,15 +97,7 @@ def crossing_bytes(graph: Graph, op: Op) -> dict[str, int]:
 
 
 def passes_on(graph: Graph, op: Op) -> bool:
-    """True if an op writes nothing: all its outputs are bytes of its inputs.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("v", 4, view_of=("x", 4))
-    >>> graph = Graph("g", tensors, (Op("view", inputs=("x",), outputs=("v",)),))
-    >>> passes_on(graph, graph.ops[0])
-    True
-    """
+    """True if an op writes nothing: all its outputs are bytes of its inputs."""
     return bool(op.outputs) and not op.workspaces and all(
         _passed_on(graph, op, name) for name in op.outputs
     )  # fmt: skip
@@ -148,28 +125,13 @@ def _spans(graph: Graph, root: str, names: Iterable[str]) -> Iterable[tuple[int,
 
 
 def accessed_storages(graph: Graph, op: Op, storages: Mapping[str, Storage]) -> tuple[str, ...]:
-    """Names of the storages in the arena that an op accesses, each once.
-
-    Examples
-    --------
-    >>> graph = Graph("g", (Tensor("x", 8, kind="input"),), (Op("f", inputs=("x",)),))
-    >>> accessed_storages(graph, graph.ops[0], find_storages(graph, Residency()))
-    ('x',)
-    """
+    """Names of the storages in the arena that an op accesses, each once."""
     roots = graph.root
     accessed = dict.fromkeys([roots[name][0] for name in op.tensors])
     return tuple([root for root in accessed if root in storages])
 
 
 def overwritten(graph: Graph, op: Op) -> tuple[tuple[str, str], ...]:
-    """Pairs of an output and an input storage that the op may write it over.
-
-    Examples
-    --------
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8)
-    >>> op = Op("f", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
-    >>> overwritten(Graph("g", tensors, (op,)), op)
-    (('y', 'x'),)
-    """
+    """Pairs of an output and an input storage that the op may write it over."""
     pairs = ((graph.root[one][0], graph.root[other][0]) for one, other in op.in_place)
     return tuple(dict.fromkeys((one, other) for one, other in pairs if one != other))

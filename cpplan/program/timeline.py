@@ -28,18 +28,6 @@ def run_time(graph: Graph, order: Sequence[str], moves: Sequence[Move], slow: Po
         All moves.
     slow
         The slow pool.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> ops = Op("f", outputs=("a",), cost=10), Op("g", inputs=("a",), cost=30)
-    >>> graph, slow = Graph("g", (Tensor("a", 8),), ops), Pool("slow", write_bandwidth=0.4)
-    >>> spill = Move("spill", "spill a", "a", 8, "fast", "slow")
-    >>> wait = Move("wait", "wait a", "a", 0, "fast", "slow")
-    >>> run_time(graph, ("f", "spill a", "g"), (spill,), slow)
-    60
-    >>> run_time(graph, ("f", "spill a", "g", "wait a"), (spill, wait), slow)
-    40
     """
     steps = {move.name: move for move in moves if move.is_step}
     direct: dict[str, int] = {}
@@ -66,15 +54,7 @@ def run_time(graph: Graph, order: Sequence[str], moves: Sequence[Move], slow: Po
 
 
 def begun_copies(order: Sequence[str], steps: dict[str, Move]) -> set[str]:
-    """Names of the copies that a later step waits for: a wait is for its tensor's last copy.
-
-    Examples
-    --------
-    >>> spill = Move("spill", "spill a", "a", 8, "fast", "slow")
-    >>> wait = Move("wait", "wait a", "a", 0, "fast", "slow")
-    >>> begun_copies(("spill a", "f", "wait a"), {"spill a": spill, "wait a": wait})
-    {'spill a'}
-    """
+    """Names of the copies that a later step waits for: a wait is for its tensor's last copy."""
     last: dict[str, str] = {}
     begun = set()
     for name in order:
@@ -93,13 +73,6 @@ def least_time(cost: int | float, moved: int, slow: Pool) -> int | float:
 
     With a copy engine, ops and copies run beside one another at best; reads and writes in a slow
     pool that is ``direct`` take the ops' time.
-
-    Examples
-    --------
-    >>> least_time(100, 20, Pool("dram")), least_time(10, 20, Pool("dram", engine=True))
-    (120, 20)
-    >>> least_time(10, 20, Pool("dram", engine=True, direct=True))
-    15
     """
     if not slow.engine:
         return cost + moved

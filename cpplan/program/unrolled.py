@@ -32,20 +32,6 @@ def unroll(program: Program, residency: Residency | None = None) -> Program:
     again in a copy that already holds the view, it writes a new tensor over the same bytes, which
     no other op names. This tensor has no in-place pairs and placements; the first run keeps its
     own.
-
-    Examples
-    --------
-    >>> tensors = (Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output"))
-    >>> f, g = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("t",), outputs=("y",))
-    >>> again = unroll(Program(Graph("tiny", tensors, (f, g)), (0, 1, 0, 1)))
-    >>> for op in again.ops:
-    ...     print(op.name, *op.inputs, "->", *op.outputs)
-    f x -> t
-    g t -> y
-    f~1 x -> t~1
-    g~1 t~1 -> y~1
-    >>> [tensor.name for tensor in again.graph.tensors if tensor.kind == "output"]
-    ['y~1']
     """
     if len(program.order) == len(program.graph.ops):
         return program

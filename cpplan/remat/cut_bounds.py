@@ -115,16 +115,6 @@ def cut_bound(
         A bound that is good enough: the cost of a known schedule.
     only
         The unit that is tried as the only cut, by linear relaxation alone.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(forward_and_back())
-    >>> cut_bound(problem, 24, Budget(Deadline(60)), target=6)
-    CutBound(cost=6, name='linear bound at cuts', cuts=(3,), infeasible=False)
-    >>> cut_bound(problem, 23, Budget(Deadline(60))).infeasible
-    True
     """
     search = _Search(problem, limit, budget, order, target)
     search.run() if only is None else search.try_alone(only)

@@ -68,15 +68,6 @@ def cut_floor(
         Peak of a known schedule: no bound can be larger.
     order
         All units in the order of their first runs, if only such schedules count.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(forward_and_back())
-    >>> floor = cut_floor(problem, 20, Budget(Deadline(60)), most=40)
-    >>> floor.bytes, floor.unit
-    (24, 3)
     """
     if not 0 < len(problem) <= CUT_UNITS or budget.deadline.expired():
         return None
@@ -120,15 +111,6 @@ def bytes_at_first_runs(
     ----------
     before
         Precedences of first runs (``formulations.retained_at_cuts.precedence``).
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> from formulations.retained_at_cuts import precedence
-    >>> problem = remat_problem(forward_and_back())
-    >>> bytes_at_first_runs(problem, 100, precedence(problem), Deadline(600)).tolist()
-    [8, 16, 16, 24, 24]
     """
     network = _Retained(problem, before)
     found: Ints = np.zeros(len(problem), np.int64)

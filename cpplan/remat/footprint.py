@@ -85,15 +85,6 @@ def least_footprint(
         the bound.
     deadline
         Ends the work when it passes; the bound holds nevertheless.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("x", 1, kind="input"), Tensor("a", 8), Tensor("y", 4, kind="output")
-    >>> ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
-    >>> least_footprint(remat_problem(Graph("g", tensors, ops)))
-    Footprint(bytes=12, unit=1)
     """
     ordering = problem.ordering
     again = np.zeros(len(ordering.size), bool)
@@ -146,21 +137,6 @@ def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]
     the unit may write in place does not count. Among storages of placement candidates, only the
     largest counts, since all others may lie within it. ``cpplan.verification.footprint`` proves
     this bound again. O(accesses + candidates).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.aliasing.alias_candidates import find_candidates
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
-    >>> graph = Graph("g", tensors, (relu,))
-    >>> problem = remat_problem(graph)
-    >>> least_footprint(problem).bytes
-    16
-    >>> shared_footprint(problem, find_candidates(graph, Residency())).bytes
-    8
     """
     ordering = problem.ordering
     row = {name: k for k, name in enumerate(ordering.storages)}
@@ -184,15 +160,7 @@ def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]
 
 
 def accessed_bytes(problem: RematProblem) -> Ints:
-    """Bytes of the storages that every unit accesses and of its workspaces, shape ``(units,)``.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> accessed_bytes(remat_problem(read_at_the_end())).tolist()
-    [4, 12, 10, 7]
-    """
+    """Bytes of the storages that every unit accesses and of its workspaces, shape ``(units,)``."""
     ordering = problem.ordering
     found: Ints = ordering.extra.copy()
     for unit, storages in enumerate(ordering.accesses):
@@ -218,21 +186,6 @@ def reach_bound(
         A bound that is good enough: one above the limit proves that nothing fits.
     states
         Most sets of values to visit; by default ``RematTuning.reach_states``.
-
-    Examples
-    --------
-    An op reads three values of 4 bytes, each computed from a value of 6 bytes:
-
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = tuple(Tensor(f"big{k}", 6) for k in range(3))
-    >>> tensors += tuple(Tensor(f"small{k}", 4) for k in range(3)) + (Tensor("y", 1),)
-    >>> ops = tuple(Op(f"make{k}", outputs=(f"big{k}",)) for k in range(3))
-    >>> ops += tuple(Op(f"cut{k}", inputs=(f"big{k}",), outputs=(f"small{k}",)) for k in range(3))
-    >>> ops += (Op("join", inputs=("small0", "small1", "small2"), outputs=("y",)),)
-    >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> least_footprint(problem), reach_bound(problem, Deadline(10))
-    (Footprint(bytes=13, unit=6), Footprint(bytes=18, unit=6))
     """
     if states is None:
         states = _REACH_STATES

@@ -157,20 +157,6 @@ class Halving:
         Live bytes of a known schedule.
     left
         Number of limits still to be tried, including the current one.
-
-    Examples
-    --------
-    >>> limits = Halving(0, 16, 8)
-    >>> for limit in limits:  # that can be kept from 11 on
-    ...     print(limit)
-    ...     if limit < 11:
-    ...         limits.missed(limit)
-    ...     else:
-    ...         limits.high = limit
-    8
-    12
-    10
-    11
     """
 
     low: int
@@ -207,16 +193,6 @@ class MovingLimit:
     ----------
     live
         The limit on live bytes for the next schedule.
-
-    Examples
-    --------
-    >>> moving = MovingLimit(100, 40, sharing=False)
-    >>> moving.packed(live=98, over=5)
-    >>> moving.live
-    93
-    >>> moving.packed(live=91, over=-1)
-    >>> moving.live
-    96
     """
 
     def __init__(self, limit: int, least: int, *, sharing: bool):

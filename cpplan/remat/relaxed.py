@@ -31,20 +31,6 @@ def relax_repetition(problem: RematProblem, *, views: bool = True) -> RematProbl
     views
         True to count the cost of views that every op waiting for a unit needs. This is no bound if
         the order of first runs is given: a unit may run first, and its views only later.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("t", 8), Tensor("v", 8, view_of=("t", 0)), Tensor("y", 1)
-    >>> ops = (
-    ...     Op("f", outputs=("t",), cost=4),
-    ...     Op("view", inputs=("t",), outputs=("v",)),
-    ...     Op("g", inputs=("t",), outputs=("y",)),
-    ... )
-    >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> problem.cost, relax_repetition(problem).cost
-    ((5, 1), (4, 1))
     """
     graph = problem.graph
     needed = _needed_of_units(problem)

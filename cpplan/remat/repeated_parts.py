@@ -30,19 +30,7 @@ _SECONDS_PER_UNIT = 1e-5
 
 
 def find_classes(problem: RematProblem, rounds: int = _ROUNDS) -> list[int]:
-    """Class number of every unit; units with equal neighbourhoods are in the same class.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> names = [f"t{k}" for k in range(9)]
-    >>> tensors = [Tensor(name, 8) for name in names]
-    >>> ops = [Op("o0", "a", (), ("t0",))]
-    >>> ops += [Op(f"o{k}", "b", (f"t{k - 1}",), (f"t{k}",)) for k in range(1, 9)]
-    >>> find_classes(remat_problem(Graph("chain", tuple(tensors), tuple(ops))), rounds=1)
-    [0, 1, 2, 2, 2, 2, 2, 2, 3]
-    """
+    """Class number of every unit; units with equal neighbourhoods are in the same class."""
     ordering, graph = problem.ordering, problem.graph
     size = ordering.size.tolist()
     kinds: list[object] = [

@@ -79,13 +79,7 @@ def describe_row(event: BatchProgress) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """A duration in seconds, minutes or hours, as text.
-
-    Examples
-    --------
-    >>> format_time(75), format_time(7000)
-    ('1:15 min', '1:56 h')
-    """
+    """A duration in seconds, minutes or hours, as text."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

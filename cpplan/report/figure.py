@@ -66,24 +66,12 @@ def in_bytes(axis: Any) -> None:
 
 
 def tick_distance(length: float) -> int:
-    """The smallest power of two that divides a length into few parts.
-
-    Examples
-    --------
-    >>> tick_distance(6 << 20) == 1 << 20, tick_distance(0)
-    (True, 1)
-    """
+    """The smallest power of two that divides a length into few parts."""
     return 1 << max(0, math.ceil(math.log2(max(1.0, length / _TICKS))))
 
 
 def tick_label(value: float) -> str:
-    """Bytes at a tick, with the largest prefix that leaves few digits.
-
-    Examples
-    --------
-    >>> tick_label(0), tick_label(768), tick_label(1.5 * 2**20), tick_label(1000 * 2**20)
-    ('0', '768 B', '1.5 MiB', '1000 MiB')
-    """
+    """Bytes at a tick, with the largest prefix that leaves few digits."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
     power = 0
     while abs(value) >= 1024 and power < len(units) - 1:

@@ -37,13 +37,7 @@ def _write_line(event: Progress) -> None:
 
 
 def describe(event: Progress) -> str:
-    """One improvement in words.
-
-    Examples
-    --------
-    >>> describe(Progress(0.25, 4096, 2048, "first_fit"))
-    '   0.250 s  peak 4096 B  bound 2048 B  gap 50.00%  first_fit'
-    """
+    """One improvement in words."""
     if event.peak is None and event.lower_bound is None:
         return f"{event.seconds:8.3f} s  {printable(event.source)}"
     gap = "unknown"

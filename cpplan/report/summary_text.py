@@ -15,23 +15,7 @@ PROVED = "proved the smallest that the setting allows"
 
 
 def format_summary(summary: Summary) -> str:
-    """Tables of the means, the performance profile, and the wins between settings.
-
-    Examples
-    --------
-    >>> from cpplan.batches.summary import summarize
-    >>> row = {"model": "a", "setting": "x", "bytes": 12, "bound": 12, "status": "optimal"}
-    >>> print(format_summary(summarize([row], factors=(1, 2))))
-    1 model; geometric means over the 1 that every setting planned
-    <BLANKLINE>
-    setting  planned  optimal  / best  / bound  seconds
-    x              1        1  1.0000   1.0000      0.0
-    <BLANKLINE>
-    share of models within a factor of the best bytes
-    setting       1       2
-    x        100.0%  100.0%
-    <BLANKLINE>
-    """
+    """Tables of the means, the performance profile, and the wins between settings."""
     many = "" if summary.models == 1 else "s"
     head = f"{summary.models} model{many}; geometric means over the {summary.common} that every "
     none = sum(one.planned == 0 for one in summary.settings)
@@ -95,17 +79,6 @@ def format_models(rows: Sequence[Mapping[str, Any]]) -> str:
     ----------
     rows
         Rows of :func:`cpplan.batch` or :func:`~cpplan.batches.table.read_rows`.
-
-    Examples
-    --------
-    >>> row = {"model": "a", "setting": "x", "bytes": 12, "status": "optimal", "ratio_bump": 0.5}
-    >>> print(format_models([row]))
-    | model | bump |      x |
-    |:------|-----:|-------:|
-    | a     | 24 B | 12 B * |
-    <BLANKLINE>
-    \\* proved the smallest that the setting allows
-    <BLANKLINE>
     """
     models = list(dict.fromkeys(row["model"] for row in rows))
     settings = list(dict.fromkeys(row["setting"] for row in rows))

@@ -13,24 +13,7 @@ MOST = 20
 
 
 def format_symbols(plan: Plan, most: int | None = MOST) -> str:
-    """Text of a plan's variables, unbounded tensors, and tensors without a symbolic size.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Tensor
-    >>> from cpplan.solving.pipeline import solve
-    >>> from cpplan.model.symbols import Symbols
-    >>> tensors = (
-    ...     Tensor("x", shape=("n",), dtype="int8", kind="input"),
-    ...     Tensor("y", shape=("n", "m"), dtype="int8", kind="input"),
-    ... )
-    >>> plan = solve(Graph("g", tensors, (), Symbols({"n": (1, 8), "m": (0, None), "k": 7})))
-    >>> print(format_symbols(plan))
-    dimensions   n = 1..8, m = 0.., k = 7
-    tensor  storage  bytes  at most
-    y             0  m*n    8*m
-    <BLANKLINE>
-    """
+    """Text of a plan's variables, unbounded tensors, and tensors without a symbolic size."""
     layout = plan.symbols
     if layout is None:
         return ""

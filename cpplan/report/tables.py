@@ -19,28 +19,12 @@ from cpplan.model.text_table import format_table
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:
-    """Table of baselines with their bytes, ratio to the bound, seconds and status.
-
-    Examples
-    --------
-    >>> print(format_comparison([Baseline("bump", 24, 2.0, 0.001, "feasible")]))
-    algorithm  bytes         ratio  seconds  status
-    bump          24  24 B  2.0000    0.001  feasible
-    <BLANKLINE>
-    """
+    """Table of baselines with their bytes, ratio to the bound, seconds and status."""
     return _format_rows(rows, "bytes", "ratio")
 
 
 def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
-    """Table of rematerialization baselines with their bytes, cost, seconds and status.
-
-    Examples
-    --------
-    >>> print(format_remat_comparison([RematBaseline("chen", 24, 6, 0.2, 0.001, "feasible")]))
-    algorithm  bytes        cost  extra cost  seconds  status
-    chen          24  24 B     6    +20.000%    0.001  feasible
-    <BLANKLINE>
-    """
+    """Table of rematerialization baselines with their bytes, cost, seconds and status."""
     return _format_rows(rows, "bytes", "cost", "extra")
 
 
@@ -48,13 +32,6 @@ def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
     """Table of eviction rules with their bytes moved, ratio to the bound, seconds and status.
 
     If time was minimised, a column with the cycles comes first.
-
-    Examples
-    --------
-    >>> print(format_spill_comparison([SpillBaseline("belady", 24, 2.0, 0.001, "feasible", 16)]))
-    algorithm  moved        unpacked   ratio  seconds  status
-    belady        24  24 B        16  2.0000    0.001  feasible
-    <BLANKLINE>
     """
     found = list(rows)
     timed = ("time",) if any(row.time is not None for row in found) else ()
@@ -62,16 +39,7 @@ def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
 
 
 def format_split_comparison(rows: Iterable[SplitBaseline]) -> str:
-    """Table of splitting rules with their bytes, extra work, runs, bytes copied and status.
-
-    Examples
-    --------
-    >>> row = SplitBaseline("patches", 24, 1.5, 0.2, 7, 64, 0.001, "feasible")
-    >>> print(format_split_comparison([row]))
-    algorithm  bytes         ratio  extra cost  runs  copied  seconds  status
-    patches       24  24 B  1.5000    +20.000%     7    64 B    0.001  feasible
-    <BLANKLINE>
-    """
+    """Table of splitting rules with their bytes, extra work, runs, bytes copied and status."""
     return _format_rows(rows, "bytes", "ratio", "extra", "runs", "copied")
 
 
@@ -116,13 +84,6 @@ def format_spill_curve(points: Iterable[CurvePoint]) -> str:
 
     If time was minimised, a column with the time comes first, and the bound and Belady's figure are
     cycles.
-
-    Examples
-    --------
-    >>> print(format_spill_curve([CurvePoint(16, 8, 8, "optimal", {"belady": 16})]))
-    capacity        moved       bound  belady  status
-          16  16 B      8  8 B      8      16  optimal
-    <BLANKLINE>
     """
     found = list(points)
     timed = any(point.time_bound is not None for point in found)

@@ -34,19 +34,7 @@ class Tuning:
     rooms: Mapping[type, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, room: type[_Room]) -> _Room:
-        """The active dataclass of a room, given its type.
-
-        Examples
-        --------
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True)
-        ... class PackingTuning:
-        ...     rounds: int = 3
-        >>> Tuning().of(PackingTuning).rounds
-        3
-        >>> Tuning({PackingTuning: PackingTuning(rounds=5)}).of(PackingTuning).rounds
-        5
-        """
+        """The active dataclass of a room, given its type."""
         found: _Room | None = self.rooms.get(room)
         return cast("_Room", _default(cast("Any", room))) if found is None else found
 
@@ -73,20 +61,7 @@ def tuned(room: type[_Room]) -> _Room:
 
 @contextmanager
 def using(tuning: Tuning) -> Iterator[None]:
-    """Context in which :func:`tuned` reads this tuning; threads need a copy of the context.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class PackingTuning:
-    ...     rounds: int = 3
-    >>> with using(Tuning({PackingTuning: PackingTuning(rounds=5)})):
-    ...     tuned(PackingTuning).rounds
-    5
-    >>> tuned(PackingTuning).rounds
-    3
-    """
+    """Context in which :func:`tuned` reads this tuning; threads need a copy of the context."""
     token = _in_use.set(tuning)
     try:
         yield
@@ -108,14 +83,6 @@ class Budget:
         Seed of the random choices.
     tuning
         Tuning of every room.
-
-    Examples
-    --------
-    >>> budget = Budget(Deadline(10, deterministic=True), workers=2)
-    >>> half = budget.share(0.5)
-    >>> half.deadline.spend(4)
-    >>> half.deadline.remaining(), budget.deadline.remaining(), half.workers
-    (1.0, 6.0, 2)
     """
 
     deadline: Deadline
@@ -160,12 +127,6 @@ def make_budget(
     ------
     InputError
         Names the option, its value and what was expected.
-
-    Examples
-    --------
-    >>> budget = make_budget(5, deterministic=True)
-    >>> budget.deadline.remaining(), budget.workers, budget.seed
-    (5.0, 1, 0)
     """
     check_search_options(time_limit, workers, seed, deterministic=deterministic)
     threads = 1 if deterministic else workers or available_cores()

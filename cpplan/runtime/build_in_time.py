@@ -11,17 +11,7 @@ T = TypeVar("T")
 
 
 def build_in_time(build: Callable[[], T], deadline: Deadline) -> T | None:
-    """The model that ``build`` makes, or ``None`` if time is up before it is made.
-
-    Examples
-    --------
-    >>> from formulations.polled_model import PolledModel
-    >>> def build():
-    ...     model = PolledModel()
-    ...     return model, [model.new_bool_var("") for _ in range(1000)]
-    >>> build_in_time(build, Deadline(0)) is None, build_in_time(build, Deadline(60)) is None
-    (True, False)
-    """
+    """The model that ``build`` makes, or ``None`` if time is up before it is made."""
     from formulations.polled_model import polling
 
     try:

@@ -21,12 +21,6 @@ def without_collection() -> Iterator[None]:
 
     While a large graph is made, the collector would walk all objects again and again and find no
     garbage.
-
-    Examples
-    --------
-    >>> with without_collection():
-    ...     gc.isenabled()
-    False
     """
     enabled = gc.isenabled()
     gc.disable()

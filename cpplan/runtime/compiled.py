@@ -62,12 +62,6 @@ class LoopGroup:
     first_use
         ``module:function`` that calls every loop that Python calls, with the types of real uses.
         It runs as Python: the loops are compiled for the arguments that it gives them.
-
-    Examples
-    --------
-    >>> LoopGroup("sizes", ("cpplan.packing.sizes.fit_kernel",), "cpplan.packing.first_uses:sizes")
-    LoopGroup(name='sizes', kernels=('cpplan.packing.sizes.fit_kernel',), \
-first_use='cpplan.packing.first_uses:sizes')
     """
 
     name: str

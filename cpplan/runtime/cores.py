@@ -6,13 +6,7 @@ import os
 
 
 def available_cores() -> int:
-    """Cores this process may use.
-
-    Examples
-    --------
-    >>> available_cores() >= 1
-    True
-    """
+    """Cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

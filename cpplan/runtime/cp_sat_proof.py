@@ -70,17 +70,6 @@ def prove_peak(
         Most units of CP-SAT's deterministic time to spend.
     report
         Called in the calling thread when the peak or the bound improves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.order_problem import OrderProblem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from formulations.ordering import build
-    >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))
-    >>> model = PeakModel(lambda upper, lower: build(alone, upper=upper, lower=lower), alone.peak)
-    >>> prove_peak(model, np.array([0]), Budget(Deadline(60)))
-    Proof(best=array([0]), peak=12, bound=12)
     """
     peak = model.peak_of(start)
     state = Proof(start, peak, min(bound, peak))

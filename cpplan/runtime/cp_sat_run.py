@@ -102,19 +102,6 @@ def run_model(
     linearization
         CP-SAT's linearization level. For lifespans of variable length the linear relaxation is
         weak: proofs are much faster at level 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.order_problem import OrderProblem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from formulations.ordering import build
-    >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))
-    >>> orders, bounds = [], []
-    >>> budget = Budget(Deadline(60))
-    >>> run_model(build(alone, upper=20), budget, found=orders.append, proved=bounds.append)
-    >>> orders[-1].tolist(), max(bounds)
-    ([0], 12)
     """
     run = _Run(formulation, budget, found, proved, work, linearization)
     try:

@@ -51,12 +51,6 @@ def read_unpacked(stream: IO[bytes] | GzipFile, what: str, *, stored: int = 0) -
     ------
     InputError
         If ``what`` unpacks to more bytes.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> read_unpacked(BytesIO(b"{}"), "model.json")
-    b'{}'
     """
     data = stream.read(MOST_UNPACKED + stored + 1)
     if len(data) > MOST_UNPACKED + stored:
@@ -73,10 +67,6 @@ def check_text(data: bytes, what: str, *, stored: int) -> None:
     ------
     InputError
         If ``what`` has too many values, or too many bytes with some that are not ASCII.
-
-    Examples
-    --------
-    >>> check_text(b'{"size": [1, 2]}', "model.json.gz:", stored=36)
     """
     if len(data) > MOST_WIDE and not data.isascii():
         raise InputError(f"{what} unpacks to more than {MOST_WIDE >> 20} MiB that are not ASCII")

@@ -19,13 +19,6 @@ def check_source(path: str | PathLike[str]) -> None:
     ------
     InputError
         Names the file.
-
-    Examples
-    --------
-    >>> check_source(".")
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: .: is a folder: expected a file
     """
     if not isinstance(path, (str, PathLike)):
         raise InputError(f"expected a path, not {type(path).__name__}")

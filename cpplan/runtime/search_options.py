@@ -24,14 +24,6 @@ def check_search_options(
     ------
     InputError
         Names the option, its value and what was expected.
-
-    Examples
-    --------
-    >>> check_search_options(60.0, None, 0, deterministic=False)
-    >>> check_search_options(60.0, 0, 0, deterministic=False)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: workers must be an integer from 1 on, not 0
     """
     number = time_limit if isinstance(time_limit, (int, float)) else math.nan
     if isinstance(time_limit, bool) or not number > 0:

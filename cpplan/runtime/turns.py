@@ -31,16 +31,6 @@ class Turns:
         Effort of a turn as a multiple of the one before.
     effort
         Effort of the next turn; the first turn has 1.
-
-    Examples
-    --------
-    >>> efforts = []
-    >>> def turn(effort):
-    ...     efforts.append(effort)
-    ...     return Turn.LONGER
-    >>> Turns(longest=8).run(turn, lambda: len(efforts) == 4, Deadline(60))
-    >>> efforts
-    [1, 4, 8, 8]
     """
 
     longest: int

@@ -10,14 +10,7 @@ VARIABLE = "CPPLAN_CACHE"
 
 
 def user_cache() -> Path | None:
-    """``CPPLAN_CACHE`` if set, else ``cpplan`` in the user's cache folder; ``None`` without a home.
-
-    Examples
-    --------
-    >>> folder = user_cache()
-    >>> folder is None or folder.is_absolute() or VARIABLE in os.environ
-    True
-    """
+    """``CPPLAN_CACHE`` if set, else ``cpplan`` in the user's caches; ``None`` without a home."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -203,26 +203,12 @@ def solve(
 
 
 def solve_arena(source: Graph | Program | Problem, request: Request) -> Plan:
-    """Plan the memory of a model; limits include what its runtime keeps (``Graph.overhead``).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> solve_arena(problem, Request(memory_limit=12)).peak
-    12
-    """
+    """Plan the memory of a model; limits include what its runtime keeps (``Graph.overhead``)."""
     return of_arena(solve_request(source, on_tensors(source, request)), source, request)
 
 
 def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
-    """Plan the memory of a model for a request, whose limits are on the peak alone.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> solve_request(problem, Request(time_limit=5)).peak
-    12
-    """
+    """Plan the memory of a model for a request, whose limits are on the peak alone."""
     budget = request.budget()
     with interrupts_ending(budget.deadline):
         return best_plan(_search, as_program(source), request, budget)

@@ -21,16 +21,6 @@ def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
     ------
     InputError
         If a text is not understood; the message names it and the expected form.
-
-    Examples
-    --------
-    >>> parse_pools(("sram=256KiB,read_bandwidth=8", "dram"))[0].capacity
-    262144
-    >>> parse_pools(("dram=-1",))
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: --pool 'dram=-1': '-1' is not a byte count: expected e.g. \
-262144 or '256 KiB'
     """
     if not texts:
         return None

@@ -28,20 +28,6 @@ class RelaxedBound:
         A valid order.
     budget
         Workers and seed; each run has its own deadline.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.runtime.budget import make_budget
-    >>> chain = OrderProblem(
-    ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4]),
-    ...     accessed_by=((0, 1),), present=np.zeros(1, bool), kept=np.zeros(1, bool),
-    ... )
-    >>> proof = RelaxedBound(chain, 1, np.arange(2), make_budget(10))
-    >>> proof.run(Deadline(10))
-    (3, 'forced live bytes', None)
-    >>> proof.ended
-    True
     """
 
     def __init__(self, problem: OrderProblem, more: int, start: Ints, budget: Budget):

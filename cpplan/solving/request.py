@@ -65,16 +65,6 @@ class Request:
     ------
     InputError
         If an option is not understood, or two of them contradict each other.
-
-    Examples
-    --------
-    >>> Request(in_place=True, seed=3).sharing == {"in place", "placement"}
-    True
-    >>> Request(order="backwards")
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: order='backwards' is not understood: expected one of given, \
-search
     """
 
     inputs: str = option_field(
@@ -253,13 +243,7 @@ search
 
     @property
     def freedoms(self) -> frozenset[Freedom]:
-        """Decisions that are left to the search, and that a smaller search does without.
-
-        Examples
-        --------
-        >>> sorted(Request(order="search", in_place=True, split=True).freedoms)
-        ['in place', 'order', 'placement', 'split']
-        """
+        """Decisions that are left to the search, and that a smaller search does without."""
         constrained = bool(self.first or self.last)
         used: dict[Freedom, bool] = {
             "order": self.order == "search" and not constrained,
@@ -271,14 +255,7 @@ search
         return frozenset(freedom for freedom, use in used.items() if use)
 
     def without(self, *freedoms: Freedom) -> Request:
-        """The same request with some freedoms less.
-
-        Examples
-        --------
-        >>> asked = Request(split=True, in_place=True, cost_limit=1.1)
-        >>> asked.without("split").cost_limit, asked.without("in place").sharing
-        (None, frozenset({'placement'}))
-        """
+        """The same request with some freedoms less."""
         remat, split = (
             self.remat and "remat" not in freedoms,
             self.split and "split" not in freedoms,
@@ -323,15 +300,6 @@ def make_request(options: Mapping[str, Any]) -> Request:
     ------
     InputError
         If a keyword is unknown, or its value is not understood.
-
-    Examples
-    --------
-    >>> make_request({"order": "search", "time_limit": 5}).order
-    'search'
-    >>> make_request({"ordre": "search"})
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: unknown key 'ordre': expected 'order'
     """
     for key in options:
         check_key(key, KEYWORDS)

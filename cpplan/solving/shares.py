@@ -22,11 +22,6 @@ def is_share(limit: object) -> bool:
     ------
     InputError
         If the limit ends in ``%`` but is not a valid share.
-
-    Examples
-    --------
-    >>> is_share("60%"), is_share("60 KiB"), is_share(60)
-    (True, False, False)
     """
     if not (isinstance(limit, str) and limit.rstrip().endswith("%")):
         return False
@@ -41,11 +36,6 @@ def parse_share(text: str) -> Fraction:
     ------
     InputError
         If the text is no share, or the share is not positive.
-
-    Examples
-    --------
-    >>> parse_share("62.5 %")
-    Fraction(5, 8)
     """
     number = text.strip().removesuffix("%").strip()
     if not (number.isascii() and number.replace(".", "", 1).isdigit() and Fraction(number)):
@@ -67,12 +57,6 @@ def bytes_of(
     ------
     InputError
         If the limit is neither a share nor a byte count.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> bytes_of("50%", problem, Residency()), bytes_of("1 KiB", problem, Residency())
-    (6, 1024)
     """
     if not (isinstance(limit, str) and is_share(limit)):
         return parse_bytes(limit)

@@ -86,12 +86,6 @@ def make_tuning(given: Mapping[str, Any] | None, known: Tuning | None = None) ->
     ------
     InputError
         If a room or a field is unknown, or a value is not of the type of its default.
-
-    Examples
-    --------
-    >>> tuning = make_tuning({"solving": {"order_share": 0.25}})
-    >>> tuning.of(SolvingTuning).order_share, tuning.of(SolvingTuning).rival
-    (0.25, 1.05)
     """
     known = Tuning() if known is None else known
     if given is None:

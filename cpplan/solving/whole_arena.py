@@ -24,12 +24,6 @@ def on_tensors(source: Graph | Program | Problem, request: Request) -> Request:
     """The request with limits on the tensors' bytes, instead of those on all of an arena.
 
     Shares stay: they are shares of the tensors' bytes.
-
-    Examples
-    --------
-    >>> graph = Graph("g", (), (), overhead=Overhead("Micro", kept=600, before=1200))
-    >>> on_tensors(graph, Request(memory_limit=2000)).memory_limit
-    1400
     """
     overhead, left = _beside(source, request)
     if overhead is None:

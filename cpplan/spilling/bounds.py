@@ -28,20 +28,7 @@ class MovedBound(NamedTuple):
 
 
 def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> MovedBound:
-    """The bound that prices of room prove at the problem's order, computed in integers.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> pools = Pool("fast", 16), Pool("slow")
-    >>> problem = spill_problem(to_anf(kept_meanwhile()), Residency(), pools)
-    >>> bound_by_prices(problem, {2: 2.0}).value
-    16
-    """
+    """The bound that prices of room prove at the problem's order, computed in integers."""
     unit = 1 << PLACES
     rounded = {step: max(0, round(price * unit)) for step, price in prices.items()}
     rounded = {step: price for step, price in rounded.items() if price}

@@ -37,26 +37,6 @@ def bound_of_every_order(
     in the slow pool. When the deadline passes, the remaining ops are left out, which lowers the
     bound. The search needs 2 × ops² bits of memory: graphs with more ops than ``every_order_ops``
     of the tuning get no such bound.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
-    >>> graph, pools = Graph("g", tensors, ops), (Pool("fast", 16), Pool("slow"))
-    >>> problem = spill_problem(to_anf(graph), Residency(), pools)
-    >>> bound = bound_of_every_order(graph, problem, range(4), share=False)
-    >>> bound.value, bound.certificate
-    (16, ForcedAt(op='h'))
     """
     if not graph.ops or len(graph.ops) > active().every_order_ops:
         return MovedBound(0, NOTHING)

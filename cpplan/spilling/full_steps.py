@@ -24,20 +24,7 @@ _ROUNDING = 1e-9
 
 
 def prices_of_full_steps(problem: SpillProblem, deadline: Deadline) -> dict[int, float]:
-    """Price of a byte of room at each step that has one, as far as the deadline allows.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> pools = Pool("fast", 16), Pool("slow")
-    >>> problem = spill_problem(to_anf(kept_meanwhile()), Residency(), pools)
-    >>> prices_of_full_steps(problem, Deadline(10))
-    {2: 2.0}
-    """
+    """Price of a byte of room at each step that has one, as far as the deadline allows."""
     ascent = _Ascent(problem)
     for _ in range(active().full_steps):
         excess = ascent.excess()

@@ -26,21 +26,6 @@ class Loads:
         Bytes in the fast pool at each step.
     dropped
         Number of gaps dropped, by storage.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("t", 4), Tensor("y", 8, kind="output")
-    >>> ops = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("t",), outputs=("y",))
-    >>> pools = Pool("fast", 12), Pool("slow")
-    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
-    >>> loads = Loads(problem, problem.all_kept())
-    >>> loads.load.tolist()
-    [12, 12]
     """
 
     def __init__(self, problem: SpillProblem, kept: Flags):

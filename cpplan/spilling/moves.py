@@ -50,20 +50,6 @@ def order_with_moves(
         Names of the fast and of the slow pool.
     hidden
         Copies that run while ops run: each begins earlier, or ends later, than other copies.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> pools = Pool("fast", 16), Pool("slow")
-    >>> problem = spill_problem(to_anf(kept_meanwhile()), Residency(), pools)
-    >>> kept = problem.all_kept()
-    >>> kept[0] = False
-    >>> order_with_moves(problem, kept, ("fast", "slow"))[0]
-    ('f', 'spill a', 'g', 'h', 'reload a', 'k')
     """
     fast, slow = pools
     near, spilled = problem.near(kept), problem.spilled(kept)

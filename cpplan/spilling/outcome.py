@@ -92,18 +92,6 @@ def find_shortfall(problem: SpillProblem, *, alone: bool = False) -> Shortfall |
 
     An op's operands count, and what must lie beside them at this order; the operands ``alone``
     exceed it in every order.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
-    >>> find_shortfall(spill_problem(program, Residency(), (Pool("fast", 12), Pool("slow"))))
-    Shortfall(op='f', needed=16, missing=4, tried=False)
     """
     none = np.zeros(len(problem.gap_lower), bool)
     least = problem.load(none) - problem.base if alone else problem.least_load()

@@ -247,17 +247,6 @@ def spill_problem(
     InputError
         If the program runs an op twice or has bodies, the fast pool has no capacity, a storage may
         lie in neither pool, or its alignments have no common multiple below 2**62.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.program.anf import to_anf
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("t", 4), Tensor("y", 8, kind="output")
-    >>> ops = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("x", "t"), outputs=("y",))
-    >>> program = to_anf(Graph("g", tensors, ops))
-    >>> problem = spill_problem(program, Residency(), (Pool("fast", 20), Pool("slow")))
-    >>> problem.load(problem.all_kept()).tolist(), int(problem.paid(problem.all_kept()).sum())
-    ([12, 20], 0)
     """
     graph, fast = program.graph, pools[0]
     _check_program(program, fast)

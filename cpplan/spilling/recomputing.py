@@ -74,23 +74,6 @@ def spill_or_recompute(
         True if no op shall run again, since there is too little time.
     report
         As in :func:`~cpplan.spilling.solve.spill`.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.runtime.budget import make_budget
-    >>> tensors = Tensor("x", 2, kind="input"), Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
-    >>> ops = (
-    ...     Op("f", inputs=("x",), outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("b",), outputs=("c",)),
-    ...     Op("k", inputs=("a", "c")),
-    ... )
-    >>> pools = Pool("fast", 18), Pool("slow", read_bandwidth=1, write_bandwidth=1)
-    >>> program = to_anf(Graph("g", tensors, ops))
-    >>> spill_or_recompute(program, Residency(), pools, make_budget(10), share=False).layout.order
-    ('f', 'g', 'h', 'f~1', 'k')
     """
     if once:
         found = spill(program, residency, pools, budget, share=share, time=True, report=report)

@@ -18,26 +18,7 @@ class Retention(NamedTuple):
 
 
 def find_retentions(problem: SpillProblem, kept: Flags) -> list[Retention]:
-    """All retentions that follow from a choice of gaps, sorted by storage, then by time.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> pools = Pool("fast", 16), Pool("slow")
-    >>> problem = spill_problem(to_anf(kept_meanwhile()), Residency(), pools)
-    >>> kept = problem.all_kept()
-    >>> kept[0] = False
-    >>> for found in find_retentions(problem, kept):
-    ...     print(*found)
-    a 0 [0]
-    a 1 [1]
-    b 0 [2, 3]
-    c 0 [4, 5]
-    """
+    """All retentions that follow from a choice of gaps, sorted by storage, then by time."""
     near = problem.near(kept)
     follows = np.zeros(len(near), bool)
     inner = kept & (problem.gap_before >= 0) & (problem.gap_after >= 0)

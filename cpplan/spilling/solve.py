@@ -68,16 +68,6 @@ def spill(
     report
         Function that is called at each improvement with the cost of moves, the bound on it, and
         the name of the search.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.runtime.budget import make_budget
-    >>> pools = Pool("fast", 16), Pool("slow")
-    >>> found = spill(to_anf(kept_meanwhile()), Residency(), pools, make_budget(10))
-    >>> found.choice.paid, found.bound.value, found.layout.order
-    (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """
     begin = budget.deadline.elapsed()
     search = SpillSearch(program, residency, pools, share=share, time=time, report=report)
@@ -208,15 +198,6 @@ def room_price(
     """Bytes of moves saved by one more byte of the fast pool, by the linear relaxation.
 
     Returns ``None`` if an op does not fit, or the relaxation is not solved in time.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.program.anf import to_anf
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
-    >>> room_price(program, Residency(), (Pool("fast", 16), Pool("slow")))
-    0.0
     """
     from formulations.spilling_prices import relaxed_prices
 

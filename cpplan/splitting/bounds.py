@@ -30,13 +30,7 @@ class LeastPiece(NamedTuple):
 
 
 def describe(least: LeastPiece) -> str:
-    """The part of a model that needs the bytes, as text.
-
-    Examples
-    --------
-    >>> describe(LeastPiece(8, "softmax", whole=True))
-    'op softmax, which cannot be split,'
-    """
+    """The part of a model that needs the bytes, as text."""
     if least.op is None:
         return "the boundary of the model, its inputs or its outputs,"
     how = "which cannot be split" if least.whole else "in pieces"

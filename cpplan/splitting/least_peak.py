@@ -25,15 +25,6 @@ class LeastPeak:
     ends
         Places at which regions may begin and end, ascending, the first and the last one included;
         all places if left out.
-
-    Examples
-    --------
-    >>> paths = LeastPeak([5, 9, 4])
-    >>> paths.highest()
-    Highest(peak=9, start=1, stop=2)
-    >>> paths.add(0, 2, 6)
-    >>> paths.highest()
-    Highest(peak=6, start=0, stop=2)
     """
 
     def __init__(self, whole: Sequence[int], ends: Sequence[int] | None = None):

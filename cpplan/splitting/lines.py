@@ -106,14 +106,7 @@ class Lines:
 
 
 def can_split(graph: Graph) -> bool:
-    """True if some op may be cut along some axis; takes no time if no op has axes.
-
-    Examples
-    --------
-    >>> x = Tensor("x", shape=(4, 6), dtype="int8", kind="input")
-    >>> can_split(Graph("g", (x,), ()))
-    False
-    """
+    """True if some op may be cut along some axis; takes no time if no op has axes."""
     ops = [op for op in graph.ops if op.axes]
     if not ops:
         return False
@@ -122,17 +115,7 @@ def can_split(graph: Graph) -> bool:
 
 
 def find_lines(graph: Graph) -> Lines:
-    """Lines of all tensors of a graph that may be cut.
-
-    Examples
-    --------
-    >>> rows = Axis("rows", 4, (Window("x", 0), Window("y", 0, 2, 0, 2)))
-    >>> x = Tensor("x", shape=(4, 6), dtype="int8", kind="input")
-    >>> y = Tensor("y", shape=(8, 3), dtype="int8", view_of=("x", 0))
-    >>> found = find_lines(Graph("g", (x, y), (Op("f", "Reshape", ("x",), ("y",), axes=(rows,)),)))
-    >>> found.grain
-    {'x': {0: 1}, 'y': {0: 2}}
-    """
+    """Lines of all tensors of a graph that may be cut."""
     # Several stages ask for the lines; they are cached because a graph never changes.
     known: Lines | None = vars(graph).get("_lines")
     return vars(graph).setdefault("_lines", _find_lines(graph)) if known is None else known

@@ -98,18 +98,6 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = No
     ------
     InputError
         If the cuts name an unknown op or axis or exceed an axis, or the op cannot be cut there.
-
-    Examples
-    --------
-    >>> from cpplan.model.axes import Axis, Window
-    >>> from cpplan.model.tensor import Tensor
-    >>> axis = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
-    >>> shape = {"shape": (4, 2), "dtype": "int8"}
-    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
-    >>> graph = Graph("g", tensors, (Op("f", "Relu", ("x",), ("y",), axes=(axis,)),))
-    >>> found = split_graph(graph, [Pieces("f", ("rows",), ((1,),))]).graph
-    >>> [(op.name, op.inputs, op.outputs) for op in found.ops]
-    [('f[0:1]', ('x[0:1]',), ('y[0:1]',)), ('f[1:4]', ('x[1:4]',), ('y[1:4]',))]
     """
     cuts = TensorCuts(graph, pieces, lines)
     bands = Bands(cuts)

@@ -159,13 +159,6 @@ def narrow_to(graph: Graph, sizes: Sequence[Mapping[str, int]]) -> Graph:
         A graph with symbols.
     sizes
         Values of all variables, within their bounds; at least one.
-
-    Examples
-    --------
-    >>> x = Tensor("x", shape=("n", 4), dtype="float32", kind="input")
-    >>> graph = Graph("g", (x,), (), Symbols({"n": (1, None)}))
-    >>> graph.tensor["x"].nbytes, narrow_to(graph, [{"n": 2}, {"n": 8}]).tensor["x"].nbytes
-    (0, 128)
     """
     assert graph.symbols is not None
     dims = {}

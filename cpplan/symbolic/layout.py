@@ -86,15 +86,6 @@ def share_equal(
     of tensors of one size form an interval graph: if each tensor, in the order of first steps,
     takes any free storage, there are no more storages than tensors live at once. O(n log n + n ×
     storages).
-
-    Examples
-    --------
-    >>> from cpplan.model.shapes import parse_dim
-    >>> n = parse_dim("n")
-    >>> lives = {"a": (0, 2), "b": (1, 3), "c": (2, 4)}
-    >>> sizes = {"a": 4 * n, "b": 4 * n, "c": 2 * n * 2}
-    >>> [u.storage for u in share_equal(sizes, lives, {"n": Range(0, None)}).values()]
-    [0, 1, 0]
     """
     free_from: dict[tuple[int | Dim, str], list[tuple[int, int]]] = {}
     found: dict[str, Unbounded] = {}

@@ -209,17 +209,6 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
     constants, workspaces, views, tensors outside the arena, parts that would lie within themselves,
     and results in a storage that the op accesses under another name too. The new views are in no
     in-place pair. The second value maps each part to its placement.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = Tensor("a", 4, kind="input"), Tensor("b", 8, kind="input")
-    >>> tensors += (Tensor("y", 12, kind="output"),)
-    >>> places = ("a", "y", 0), ("b", "y", 4)
-    >>> join = Op("join", inputs=("a", "b"), outputs=("y",), placements=places)
-    >>> merged, parts = place_as_views(Graph("g", tensors, (join,)), Residency())
-    >>> merged.tensor["b"].view_of, list(parts)
-    (('y with its parts', 4), ['a', 'b'])
     """
     outside = outside_storages(graph, residency)
     parts: dict[str, Relation] = {}

@@ -76,25 +76,6 @@ def trace(
     ------
     VerificationError
         If an op reads a tensor that nobody has written yet, or two buffers would have one name.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Tensor
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output")),
-    ...     (Op("a", "relu", ("x",), ("y",)),),
-    ... )
-    >>> for access in trace(to_anf(graph), Residency()):
-    ...     kind = "write" if access.writes else "check"
-    ...     print(access.step, access.op, access.place.tensor, kind)
-    0 None x write
-    0 None x check
-    0 a x check
-    0 a y write
-    0 a x check
-    0 a y check
-    0 None y check
     """
     return replay(program, residency, over)[0]
 
@@ -102,14 +83,7 @@ def trace(
 def replay(
     program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
 ) -> tuple[list[Access], list[Run]]:
-    """The accesses, as :func:`trace` gives them, and the runs of the program's own ops.
-
-    Examples
-    --------
-    >>> accesses, runs = replay(to_anf(Graph("g", (), (Op("a"),))), Residency())
-    >>> [run.op.name for run in runs]
-    ['a']
-    """
+    """The accesses, as :func:`trace` gives them, and the runs of the program's own ops."""
     graph, last = program.graph, max(1, program.starts[-1]) - 1
     record = _Record(residency, frozenset(over))
     scope = _Scope(graph, record)

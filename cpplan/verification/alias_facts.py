@@ -25,32 +25,12 @@ class AliasFact(NamedTuple):
 
 
 def written_over(output: Place, source: Place) -> AliasFact:
-    """Statement made by an in-place pair.
-
-    Examples
-    --------
-    >>> from cpplan.verification.runs import Place, Retention
-    >>> x, y = Retention("x", 0, 8, 1), Retention("y", 0, 4, 1)
-    >>> written_over(Place("y", y, 0, 4), Place("v", x, 4, 8)).shift
-    4
-    """
+    """Statement made by an in-place pair."""
     return AliasFact(output, source.retention, source.begin - output.begin)
 
 
 def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> AliasFact:
-    """Statement made by a placement; ``joined`` is true if the whole, not the part, is the result.
-
-    Examples
-    --------
-    >>> from cpplan.verification.runs import Place, Retention
-    >>> part = Place("p", Retention("p", 0, 4, 1), 0, 4)
-    >>> whole = Place("w", Retention("w", 0, 8, 1), 0, 8)
-    >>> fact = copied(part, whole, 4, joined=True)
-    >>> fact.result.begin, fact.result.end, fact.source.name, fact.shift
-    (4, 8, 'p', -4)
-    >>> copied(part, whole, 4, joined=False)[1:] == (whole.retention, 4)
-    True
-    """
+    """Statement made by a placement; ``joined`` is true if the whole, not a part, is the result."""
     begin = whole.begin + offset
     if joined:
         end = begin + part.size
@@ -65,18 +45,6 @@ def agreed(facts: Sequence[AliasFact], written: Sequence[Place], *, once: bool) 
     ----------
     once
         True if a byte may have one source only, as for copies.
-
-    Examples
-    --------
-    >>> from cpplan.verification.runs import Place, Retention
-    >>> x, y = Retention("x", 0, 8, 1), Retention("y", 0, 8, 1)
-    >>> whole, view = Place("y", y, 0, 8), Place("v", y, 0, 1)
-    >>> list(agreed([AliasFact(whole, x, 0)], [whole], once=True))
-    [True]
-    >>> list(agreed([AliasFact(whole, x, 0)], [whole, view], once=True))
-    [False]
-    >>> list(agreed([AliasFact(whole, x, 0), AliasFact(view, x, 0)], [whole, view], once=True))
-    [True, True]
     """
     places: dict[Retention, list[Place]] = defaultdict(list)
     others: dict[Retention, list[AliasFact]] = defaultdict(list)

@@ -21,12 +21,6 @@ class Surroundings:
     ----------
     predecessors
         Ops that each op waits for; without a cycle.
-
-    Examples
-    --------
-    >>> around = Surroundings([(), (0,), (0,), (1,)])
-    >>> around.before(3), around.after(0)
-    ({0, 1}, {1, 2, 3})
     """
 
     def __init__(self, predecessors: Sequence[Sequence[int]]):
@@ -91,18 +85,7 @@ def bytes_beside(
     """Bytes of storages that are live while each chosen op runs, but that the op does not access.
 
     They are live in every order of first runs. O((ops + storages) × chosen / a machine word).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.model.residency import Residency
-    >>> tensors = Tensor("t", 8), Tensor("y", 4, kind="output")
-    >>> ops = Op("a", outputs=("t",)), Op("u", after=("a",)), Op("b", "", ("t",), ("y",), after=("u",))
-    >>> graph = Graph("g", tensors, ops)
-    >>> storages = Storages(graph, Residency(), repeats=False)
-    >>> bytes_beside(storages, Surroundings(graph.predecessors), storages.size, [0, 1, 2]).tolist()
-    [0, 8, 0]
-    """  # noqa: E501
+    """
     before, after = around.at_or_before(chosen), around.at_or_after(chosen)
     everyone, bit = (1 << len(chosen)) - 1, {op: 1 << k for k, op in enumerate(chosen)}
     beside, kept = np.zeros(len(chosen), np.int64), set(storages.kept)
@@ -127,18 +110,7 @@ def bytes_beside(
 
 
 def bytes_beside_one(storages: Storages, predecessors: Sequence[Sequence[int]], op: int) -> int:
-    """The result of :func:`bytes_beside` for all storages and one op, in O(ops + accesses).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.model.residency import Residency
-    >>> tensors = Tensor("t", 8), Tensor("y", 4, kind="output")
-    >>> ops = Op("a", outputs=("t",)), Op("u", after=("a",)), Op("b", "", ("t",), ("y",), after=("u",))
-    >>> graph = Graph("g", tensors, ops)
-    >>> bytes_beside_one(Storages(graph, Residency(), repeats=False), graph.predecessors, 1)
-    8
-    """  # noqa: E501
+    """The result of :func:`bytes_beside` for all storages and one op, in O(ops + accesses)."""
     successors: list[list[int]] = [[] for _ in predecessors]
     for k, earlier in enumerate(predecessors):
         for other in earlier:

@@ -253,29 +253,12 @@ MOVED_BOUNDS = (
 
 
 def find_bound(table: Iterable[ProvedBound], name: object) -> ProvedBound | None:
-    """The bound with exactly this name, or ``None``.
-
-    Examples
-    --------
-    >>> found = find_bound(PEAK_BOUNDS, "downset search")
-    >>> found.reach, found.proof
-    ('every order', 'searched')
-    >>> find_bound(PEAK_BOUNDS, "downset searches")
-    """
+    """The bound with exactly this name, or ``None``."""
     return next((bound for bound in table if bound.name == name), None)
 
 
 def why_not(bound: ProvedBound, plan: Plan) -> str | None:
-    """The reason for which a bound proves nothing about a plan, or ``None`` if it applies.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "feasible", (), none, none, none, none, scope="every order")
-    >>> why_not(find_bound(PEAK_BOUNDS, "live bytes"), plan)
-    "bound 'live bytes' is of one order, but the plan's scope is 'every order'"
-    """
+    """The reason for which a bound proves nothing about a plan, or ``None`` if it applies."""
     name = bound.name
     once = plan.scope == "every order" and not may_run_again(plan)
     one_order = bound.reach == "given order" and not (bound.any_order and once)
@@ -295,15 +278,7 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
 
 
 def may_run_again(plan: Plan) -> bool:
-    """True if a plan's ops run again, or if the plan says that they might have.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> none = np.zeros(0, np.int64)
-    >>> may_run_again(Plan("p", "feasible", (), none, none, none, none, order=("f", "g", "f")))
-    True
-    """
+    """True if a plan's ops run again, or if the plan says that they might have."""
     found = find_bound(PEAK_BOUNDS, plan.bound_by)
     repeats = len(plan.order) > len(set(plan.order)) or plan.cost_bound is not None
     return repeats or (found is not None and found.reach in ("every schedule", "every splitting"))

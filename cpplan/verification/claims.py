@@ -87,12 +87,6 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
     ------
     VerificationError
         Names the claim, or the pool's highest buffer and its end.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "optimal", (), none, none, none, none, peak=0)
-    >>> check_peak(Problem((), none, none, none), plan, none, none)
     """
     peaks = pool_peaks(needed, pool, offset)
     if not is_integer(plan.peak) or plan.peak != sum(peaks):
@@ -126,16 +120,6 @@ def check_claims(
     ------
     VerificationError
         Names the claim and what can be proved.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "optimal", (), none, none, none, none, peak=0, lower_bound=0,
-    ...             bound_by="live bytes")
-    >>> problem = Problem((), none, none, none)
-    >>> from cpplan.verification.rectangles import cut_gaps
-    >>> check_claims(problem, plan, cut_gaps(problem))
-    Proofs(bound='recomputed', cost_bound=None, moved_bound=None)
     """
     bound, proof = plan.lower_bound, None
     if bound is not None:
@@ -177,19 +161,6 @@ def check_pooled_claims(
     ------
     VerificationError
         Names the claim and what can be proved.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("p"), Pool("q")
-    >>> problem = Problem(("a",), [0], [1], [4], pools=pools)
-    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
-    >>> plan = Plan(
-    ...     "p", "feasible", ("a",), offset=np.array([0]), pools=pools, peak=4, **columns,
-    ...     objective_value=(4,),
-    ... )
-    >>> check_pooled_claims(problem, plan, plan.pool, plan.offset)
-    Proofs(bound=None, cost_bound=None, moved_bound=None)
     """
     levels = objective_levels(needed, plan.objective)
     value = tuple(level.shown(level.of(needed, pool, offset)) for level in levels)

@@ -52,12 +52,6 @@ def least_cost(
     ------
     VerificationError
         If the certificate cites a row that does not exist, or too many terms.
-
-    Examples
-    --------
-    >>> duals = CutDuals((), False, (1, 1), 0, (), (), ())
-    >>> least_cost(Graph("g", (), ()), Residency(), duals, 8, (), (), ())
-    0
     """
     _check_scale(duals)
     inside = bytes_in_bodies(graph, accesses, runs)
@@ -85,12 +79,6 @@ def holds_no_schedule(
     """True if duals prove that no schedule is within a limit on live bytes.
 
     It has the same parameters and errors as :func:`least_cost`.
-
-    Examples
-    --------
-    >>> duals = CutDuals((), False, (1, 1), 0, (), (), ())
-    >>> holds_no_schedule(Graph("g", (), ()), Residency(), duals, 8, (), (), ())
-    False
     """
     _check_scale(duals)
     inside = bytes_in_bodies(graph, accesses, runs)

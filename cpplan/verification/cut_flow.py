@@ -63,17 +63,6 @@ def proved_by_flow(
     ------
     VerificationError
         Names the part of the certificate that is not a flow.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.model.residency import Residency
-    >>> tensors = Tensor("t", 8), Tensor("y", 4, kind="output")
-    >>> start, end = Op("a", outputs=("t",)), Op("b", "", ("t",), ("y",), after=("u",))
-    >>> graph = Graph("g", tensors, (start, Op("u", after=("a",)), end))
-    >>> flow = CutFlow("u", (("t", "a", 8),), (("t", "b", 8),), ())
-    >>> proved_by_flow(Storages(graph, Residency(), repeats=False), graph.predecessors, flow)
-    (1, 8)
     """
     ops = storages.graph.ops
     number = {op.name: k for k, op in enumerate(ops)}

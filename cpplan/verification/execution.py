@@ -99,28 +99,6 @@ def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
     VerificationError
         If the plan is for another model, or a byte differs; names op, step, tensor, address and the
         last writer of that byte.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> from types import SimpleNamespace
-    >>> from cpplan.model.tensor import Tensor
-    >>> ends = tuple(Tensor(name, 4, dtype="uint8", kind="output") for name in "xy")
-    >>> ends = replace(ends[0], kind="input"), ends[1]
-    >>> graph = Graph("g", ends, (Op("negate", inputs=("x",), outputs=("y",)),))
-    >>> x = np.arange(4, dtype=np.uint8)
-    >>> run = SimpleNamespace(
-    ...     graph=graph,
-    ...     output_names=("y",),
-    ...     values=lambda: {"x": x, "y": ~x},
-    ...     compute=lambda op, arrays: {"y": ~arrays["x"]},
-    ... )
-    >>> columns = {"size": [4, 4], "lower": [0, 0], "upper": [1, 1], "offset": [0, 4]}
-    >>> columns = {key: np.array(column) for key, column in columns.items()}
-    >>> plan = Plan("g", "feasible", ("x", "y"), **columns, peak=8, order=("negate",))
-    >>> done = execute_in_arena(run, plan)
-    >>> done.steps, done.arena_bytes
-    (1, 8)
     """
     offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:

@@ -61,19 +61,6 @@ def least_footprint(
     ------
     VerificationError
         If the graph has no op of that name.
-
-    Examples
-    --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.verification.access_trace import replay
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> graph = Graph("g", tensors, (Op("f", "", ("x",), ("y",), in_place=(("y", "x"),)),))
-    >>> demands = replay(to_anf(graph), Residency())
-    >>> least_footprint(graph, Residency(), (), *demands)
-    16
-    >>> least_footprint(graph, Residency(), ("in place",), *demands)
-    8
     """
     storages = Storages(graph, residency)
     inside = bytes_in_bodies(graph, accesses, runs)
@@ -125,16 +112,6 @@ def forced_live_bytes(
     ------
     VerificationError
         If the graph has no op of that name.
-
-    Examples
-    --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.verification.access_trace import replay
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> graph = Graph("g", tensors, (Op("f", "", ("x",), ("y",)),))
-    >>> forced_live_bytes(graph, Residency(), (), *replay(to_anf(graph), Residency()))
-    16
     """
     if sharing:
         storages = relaxed_storages(graph, residency, sharing, accesses, runs)
@@ -151,13 +128,7 @@ def forced_by(
     at: str | None = None,
     enough: int | None = None,
 ) -> int:
-    """Forced live bytes (:func:`forced_live_bytes`) of a graph without bodies, by its storages.
-
-    Examples
-    --------
-    >>> forced_by(Storages(Graph("g", (), ()), Residency()))
-    0
-    """
+    """Forced live bytes (:func:`forced_live_bytes`) of a graph without bodies, by its storages."""
     graph = storages.graph
     inside = InBodies(np.zeros(len(graph.ops), np.int64), 0)
     return _most_needed(storages, with_ends(graph, *ends), inside, at=at, enough=enough)
@@ -166,15 +137,7 @@ def forced_by(
 def with_ends(
     graph: Graph, first: Sequence[str], last: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """For each op, the ops it waits for if orders begin with ``first`` and end with ``last``.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> graph = Graph("g", (), tuple(Op(name, "") for name in "abcd"))
-    >>> with_ends(graph, ["c"], ["a", "b"])
-    ((2, 3), (2, 3, 0), (), (2,))
-    """
+    """For each op, the ops it waits for if orders begin with ``first`` and end with ``last``."""
     if not first and not last:
         return graph.predecessors
     number = {op.name: k for k, op in enumerate(graph.ops)}
@@ -244,14 +207,7 @@ class InBodies(NamedTuple):
 
 
 def bytes_in_bodies(graph: Graph, accesses: Sequence[Access], runs: Sequence[Run]) -> InBodies:
-    """Most bytes that the bodies of each op hold at once, and bytes of their constants.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> bytes_in_bodies(Graph("g", (), (Op("f"),)), (), ())
-    InBodies(most=array([0]), constants=0)
-    """
+    """Most bytes that the bodies of each op hold at once, and bytes of their constants."""
     if not any(op.bodies for op in graph.ops):
         return InBodies(np.zeros(len(graph.ops), np.int64), 0)
     first: dict[str, int] = {}

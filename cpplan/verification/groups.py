@@ -62,19 +62,6 @@ class Groups:
         Storages that the caller brings, and storages that are kept to the end.
     rank
         Place of each group's first run in ``order``.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> tensors = Tensor("t", 8), Tensor("v", 8, view_of=("t", 0)), Tensor("y", 1)
-    >>> ops = (
-    ...     Op("f", outputs=("t",), cost=4),
-    ...     Op("view", inputs=("t",), outputs=("v",)),
-    ...     Op("g", inputs=("v",), outputs=("y",)),
-    ... )
-    >>> groups = Groups(Graph("g", tensors, ops), Residency(), InBodies((0, 0, 0), 0))
-    >>> groups.number, groups.cost, groups.writers
-    ({'f': 0, 'g': 1}, [Fraction(5, 1), Fraction(1, 1)], {'t': [0], 'y': [1]})
     """
 
     def __init__(

@@ -183,21 +183,7 @@ def find_disjoint(
 
 
 def least_bytes_handed_over(allowed: Allowed, needed: Problem) -> int | None:
-    """Most bytes that a step needs if all hand-overs take place; ``None`` if more may be shared.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Tensor
-    >>> from cpplan.program.anf import to_anf
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
-    >>> op = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
-    >>> program = to_anf(Graph("g", tensors, (op,)))
-    >>> needed = Problem(("x", "y"), [0, 0], [1, 1], [8, 8])
-    >>> for kinds in ("placement",), ("in place",):
-    ...     least_bytes_handed_over(find_hand_overs(program, Residency(), needed, kinds), needed)
-    16
-    8
-    """
+    """Most bytes that a step needs if all hand-overs take place; ``None`` if more may be shared."""
     hand_overs = allowed.hand_overs
     rectangles = hand_overs.chosen(~hand_overs.in_place).cut(cut_gaps(needed))
     if not _are_apart_when_joined(allowed, needed, rectangles):

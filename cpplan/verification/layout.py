@@ -22,10 +22,6 @@ def check_pools(needed: Problem, pool: Ints) -> None:
     ------
     VerificationError
         Names the buffer, its pool and the allowed pools.
-
-    Examples
-    --------
-    >>> check_pools(Problem(("a",), [0], [1], [4]), np.array([0]))
     """
     if not needed.candidates and ((pool >= 0) & (pool < len(needed.pools))).all():
         return
@@ -47,10 +43,6 @@ def check_addresses(needed: Problem, pool: Ints, offset: Ints) -> None:
     ------
     VerificationError
         Names the buffer and the rule.
-
-    Examples
-    --------
-    >>> check_addresses(Problem(("a",), [0], [1], [4]), np.array([0]), np.array([8]))
     """
     pool_alignment = np.array([p.alignment for p in needed.pools], np.int64)[pool]
     base = np.array([p.base for p in needed.pools], np.int64)[pool]
@@ -88,12 +80,6 @@ def check_all_apart(
     ------
     VerificationError
         Names the two buffers and the step.
-
-    Examples
-    --------
-    >>> from cpplan.verification.rectangles import cut_gaps
-    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8])
-    >>> check_all_apart(problem, cut_gaps(problem), np.array([0, 0]), np.array([8, 0]))
     """
     for number in range(len(needed.pools)):
         here = rectangles

@@ -57,17 +57,6 @@ def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices)
     may be written over inputs, the price of its room is given back: to each input that leaves the
     pool after the op, or once if an input ends at the op anyway. The sum of all payments, less the
     price of the whole fast pool, bounds the bytes moved.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.pool import Pool
-    >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
-    >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools)
-    >>> graph = Graph("g", (), ())
-    >>> from cpplan.verification.moves import check_moves
-    >>> moved_bytes_floor(graph, check_moves(graph, plan), plan, RoomPrices(0, ()))
-    0
     """
     if type(prices.places) is not int or not 0 <= prices.places <= _MOST_PLACES:
         raise VerificationError(
@@ -118,18 +107,6 @@ def forced_moves_floor(graph: Graph, bare: Still, plan: Plan, at: ForcedAt) -> i
     ------
     VerificationError
         If the graph has no op of that name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.graph import Op
-    >>> from cpplan.model.pool import Pool
-    >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
-    >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools, order=("f",))
-    >>> graph = Graph("g", (), (Op("f", ""),))
-    >>> from cpplan.verification.moves import check_moves
-    >>> forced_moves_floor(graph, check_moves(graph, plan), plan, ForcedAt("f"))
-    0
     """
     runs, spans = bare.runs, lifespans(bare.accesses)
     pool = plan.pools[0]

@@ -76,16 +76,6 @@ def read_moves(
     ------
     VerificationError
         Names the op or move and the tensor, or the value that was expected.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.pool import Pool
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
-    ...             cost=0, base_cost=0, moved_bytes_bound=0)
-    >>> read_moves(Graph("g", (), ()), plan, None).again
-    False
     """
     if isinstance(source, Problem) or dims or plan.symbols is not None:
         raise VerificationError("only plans for a graph of fixed sizes have moves")
@@ -112,17 +102,6 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     ------
     VerificationError
         Names the claim and what can be proved.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.pool import Pool
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
-    ...             cost=0, base_cost=0, moved_bytes_bound=0, moved_bytes_bound_by="nothing moves")
-    >>> graph = Graph("g", (), ())
-    >>> check_moved_bounds(graph, plan, read_moves(graph, plan, None)).moved_bound
-    'recomputed'
     """
     graph, moving, bare = moved.graph, moved.moving, moved.bare
     check_time(bare.program, moving)
@@ -150,16 +129,6 @@ def copied_with_moves(moved: Moved, accesses: Sequence[Access]) -> int | None:
 
     ``None`` without pieces. The accesses are those of the program with its moves as ops, if they
     are known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.model.pool import Pool
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
-    ...             cost=0, base_cost=0)
-    >>> copied_with_moves(read_moves(Graph("g", (), ()), plan, None), []) is None
-    True
     """
     there, described, still = moved.there, moved.described, moved.still
     if described is None:

@@ -28,14 +28,6 @@ def check_types(source: object, plan: object) -> None:
     ------
     InputError
         If not; names the types that were given.
-
-    Examples
-    --------
-    >>> check_types(Graph("g", (), ()), "plan.json")
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not \
-Graph and str
     """
     if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
         found = f"{type(source).__name__} and {type(plan).__name__}"
@@ -54,15 +46,6 @@ def planned_program(
     VerificationError
         If the order names an unknown op, leaves one out, or runs one before its inputs exist, or
         an op cannot be cut as the plan says.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "optimal", (), none, none, none, none, order=("a",))
-    >>> planned_program(Graph("empty", (), ()), plan)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.VerificationError: order names unknown op 'a'
     """
     graph = source.graph if isinstance(source, Program) else source
     if not all(issubclass(kind, str) for kind in set(map(type, plan.order))):
@@ -81,12 +64,6 @@ def check_first_last(plan: Plan) -> None:
     ------
     VerificationError
         Names the end of the order and the ops expected there.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "feasible", (), none, none, none, none, order=("a", "b"), last=("b",))
-    >>> check_first_last(plan)
     """
     count = len(plan.order)
     for what, names, there in (
@@ -107,14 +84,6 @@ def planned_offsets(plan: Plan) -> Ints:
     ------
     VerificationError
         If the plan has no offsets, or not one integer for each buffer.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> planned_offsets(Plan("p", "unknown", (), none, none, none, None))
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.VerificationError: the plan holds no offsets
     """
     if plan.offset is None:
         raise VerificationError("the plan holds no offsets")
@@ -125,17 +94,7 @@ def planned_offsets(plan: Plan) -> Ints:
 
 
 def pool_starts(plan: Plan) -> Ints:
-    """Start of each buffer's pool, bytes, with the used pools one above the other.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> column = np.array([4, 8])
-    >>> pools = Pool("sram"), Pool("dram")
-    >>> plan = Plan("p", "feasible", ("a", "b"), column, column, column, column, pools, column // 8)
-    >>> pool_starts(plan).tolist()
-    [0, 8]
-    """
+    """Start of each buffer's pool, bytes, with the used pools one above the other."""
     pool = integers("pool", plan.pool, len(plan.buffers))
     if pool.size and not 0 <= pool.min() <= pool.max() < len(plan.pools):
         raise VerificationError("a buffer of the plan lies in none of its pools")
@@ -152,15 +111,6 @@ def needed_buffers(accesses: Sequence[Access], pools: Sequence[Pool] = (Pool(),)
     ------
     VerificationError
         If the sizes or an alignment exceed 2**62 bytes, or a buffer may lie in none of the pools.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Tensor
-    >>> from cpplan.verification.access_trace import trace
-    >>> from cpplan.model.residency import Residency
-    >>> program = to_anf(Graph("g", (Tensor("x", 8, kind="input"),), ()))
-    >>> needed_buffers(trace(program, Residency())).names
-    ('x',)
     """
     spans = lifespans(accesses)
     if (
@@ -198,14 +148,6 @@ def in_pools(buffers: Problem, graph: Graph, pools: Sequence[Pool]) -> Problem:
     ------
     VerificationError
         If a buffer may lie in none of the pools.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Tensor
-    >>> graph = Graph("g", (Tensor("x", 8, kind="input", pools=("b",)),), ())
-    >>> alone = Problem(("x",), [0], [1], [8])
-    >>> in_pools(alone, graph, (Pool("a"), Pool("b"))).candidates
-    {0: (1,)}
     """
     columns = graph.columns
     row = np.full(len(columns.names), -1, np.int64)
@@ -255,12 +197,6 @@ def check_costs(program: Program, plan: Plan) -> None:
     ------
     VerificationError
         Names the claim and the sum.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, cost=0, base_cost=0)
-    >>> check_costs(to_anf(Graph("g", (), ())), plan)
     """
     for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
         claimed, cost = getattr(plan, claim), sum(map(attrgetter("cost"), ops))
@@ -279,11 +215,6 @@ def integers(column: str, values: object, count: int) -> Ints:
     ------
     VerificationError
         If the values are not ``count`` integers; names the column.
-
-    Examples
-    --------
-    >>> integers("offset", [0, 8], 2).tolist()
-    [0, 8]
     """
     array = np.asarray(values)
     if array.shape != (count,):

@@ -35,20 +35,6 @@ def never_shared(
         Kinds of the relations that a plan may choose.
     accesses, runs
         Accesses and runs of the program.
-
-    Examples
-    --------
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import relu_in_place
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.program.liveness import to_problem
-    >>> from cpplan.verification.access_trace import replay
-    >>> graph = relu_in_place()
-    >>> program = to_anf(graph)
-    >>> problem = to_problem(program)
-    >>> less = never_shared(problem, ("in place",), *replay(program, Residency()))
-    >>> problem.live_bytes().tolist(), less.live_bytes().tolist()
-    ([16], [8])
     """
     sharing = Sharing(kinds, accesses, runs)
     row = {name: k for k, name in enumerate(problem.names)}

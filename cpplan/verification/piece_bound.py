@@ -25,17 +25,6 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     outputs, and the outputs at the end. If bytes may be shared, outputs that an op may write in
     place do not count, and among storages that are copied to or from others only the largest live
     one counts.
-
-    Examples
-    --------
-    >>> from cpplan.model.axes import Axis, Window
-    >>> from cpplan.model.graph import Op, Tensor
-    >>> shape = {"shape": (4, 2), "dtype": "int8"}
-    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
-    >>> rows = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
-    >>> graph = Graph("g", tensors, (Op("f", "Relu", ("x",), ("y",), axes=(rows,)),))
-    >>> least_piece(graph, Residency(), ())
-    10
     """
     columns, places, many = graph.columns, cut_tensors(graph), len(graph.ops)
     names, root = columns.names, columns.root

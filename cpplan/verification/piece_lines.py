@@ -90,17 +90,7 @@ class CutTensors:
 
 
 def cut_tensors(graph: Graph) -> CutTensors:
-    """Places of all tensors of a graph that may be cut.
-
-    Examples
-    --------
-    >>> rows = Axis("rows", 4, (Window("x", 0), Window("y", 0, 2, 0, 2)))
-    >>> x = Tensor("x", shape=(4, 6), dtype="int8", kind="input")
-    >>> y = Tensor("y", shape=(8, 3), dtype="int8", view_of=("x", 0))
-    >>> graph = Graph("g", (x, y), (Op("f", "Reshape", ("x",), ("y",), axes=(rows,)),))
-    >>> cut_tensors(graph).places["y"]
-    {0: Place(base_axis=0, pitch=2, before=0, full=True)}
-    """
+    """Places of all tensors of a graph that may be cut."""
     found = CutTensors()
     storages: dict[str, list[str]] = {}
     for tensor in graph.tensors:

@@ -28,18 +28,6 @@ def graph_of_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Graph:
     VerificationError
         If an op cannot be cut as planned, or its pieces do not write every element of an output
         exactly once, or read bytes that are in no band; names the op.
-
-    Examples
-    --------
-    >>> from cpplan.model.axes import Axis, Window
-    >>> rows = Axis("rows", 4, (Window("x", 0, 1, -1, 3), Window("y", 0)))
-    >>> shape = {"shape": (4, 2), "dtype": "int8"}
-    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
-    >>> graph = Graph("g", tensors, (Op("f", "Conv", ("x",), ("y",), axes=(rows,)),))
-    >>> for op in graph_of_pieces(graph, [Pieces("f", ("rows",), ((1,),))]).ops:
-    ...     print(op.name, op.inputs, op.outputs)
-    f[0:1] ('x[0:2]',) ('y[0:1]',)
-    f[1:4] ('x[0:2]', 'x[2:4]') ('y[1:4]',)
     """
     return describe_pieces(graph, pieces).graph if pieces else graph
 

@@ -45,14 +45,6 @@ def proved_levels(
         only hold for layouts that meet them too.
     shared
         Lower bound on the bytes that all pools together need.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("fast", capacity=8), Pool("slow")
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
-    >>> proved_levels(two, "preference", (4, 4, 8))
-    (4, 4, 8)
     """
     bounds = _PoolBounds(problem)
     proved: list[int | float] = []
@@ -65,15 +57,7 @@ def proved_levels(
 
 
 def proved_total(problem: Problem) -> int:
-    """Bytes that all pools together need at least.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
-    >>> proved_total(two)
-    12
-    """
+    """Bytes that all pools together need at least."""
     bounds = _PoolBounds(problem)
     return bounds.of(objective_levels(problem, "total")[0], bounds.capacities, 0)
 
@@ -261,13 +245,7 @@ def _cheapest(amount: int, level: Level, limits: Limits) -> int:
 
 
 def _fullest(sizes: Sequence[int], room: int) -> int:
-    """Largest sum of some of the sizes that is at most ``room``.
-
-    Examples
-    --------
-    >>> _fullest([4, 6, 10], 13)
-    10
-    """
+    """Largest sum of some of the sizes that is at most ``room``."""
     unit = math.gcd(*sizes) or 1
     most = room // unit
     sums = 1  # bit k: some of the sizes add up to k units

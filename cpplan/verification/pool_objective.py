@@ -59,15 +59,7 @@ class Level(NamedTuple):
 def pool_peaks(
     problem: Problem, pool: Ints, offset: Ints, rows: Sequence[int] | None = None
 ) -> list[int]:
-    """Bytes that each pool needs: the end of its highest buffer, of all or of some.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
-    >>> pool_peaks(two, np.array([1, 0]), np.array([8, 0]))
-    [8, 12]
-    """
+    """Bytes that each pool needs: the end of its highest buffer, of all or of some."""
     some = slice(None) if rows is None else list(rows)
     ends, pool = (offset + problem.size)[some], pool[some]
     return [int(ends[pool == number].max(initial=0)) for number in range(len(problem.pools))]
@@ -85,15 +77,6 @@ def objective_levels(problem: Problem, objective: str) -> list[Level]:
     ------
     VerificationError
         If there is no objective of this name.
-
-    Examples
-    --------
-    >>> two = Problem(("a",), [0], [1], [4], pools=(Pool("p"), Pool("q")))
-    >>> for level in objective_levels(two, "preference"):
-    ...     print(level.per_byte, level.per_buffer)
-    (0, 1) [{0: 0, 1: 0}]
-    (0, 0) [{0: 0, 1: 4}]
-    (1, 0) [{0: 0, 1: 0}]
     """
     levels = OBJECTIVES.get(objective)
     if levels is None:

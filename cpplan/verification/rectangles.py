@@ -31,18 +31,7 @@ class Rectangles(NamedTuple):
 
 
 def cut_gaps(problem: Problem) -> Rectangles:
-    """Rectangles that the buffers fill outside their gaps; none is empty.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Gap
-    >>> problem = Problem(("a",), [0], [9], [8], gaps={0: [Gap(2, 4), Gap(6, 9, 0, 3)]})
-    >>> for rectangle in zip(*cut_gaps(problem)):
-    ...     print(*rectangle)
-    0 0 2 0 8
-    0 4 6 0 8
-    0 6 9 0 3
-    """
+    """Rectangles that the buffers fill outside their gaps; none is empty."""
     has_gaps = np.zeros(len(problem), bool)
     has_gaps[[*problem.gaps]] = True
     whole = np.flatnonzero(~has_gaps)
@@ -80,11 +69,6 @@ def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> N
     ------
     VerificationError
         Names the two buffers and the first step at which two overlap.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 3], size=[4, 8])
-    >>> check_apart(cut_gaps(problem), problem.names, np.array([0, 0]))
     """
     found = find_overlap(rectangles, offset)
     if found is not None:
@@ -94,14 +78,7 @@ def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> N
 def overlap_error(
     rectangles: Rectangles, names: Sequence[str], offset: Ints, one: int, other: int
 ) -> VerificationError:
-    """Error for two rectangles, by position, that have a byte in common at a step.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> overlap_error(cut_gaps(problem), problem.names, np.array([0, 2]), 0, 1)
-    VerificationError("buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10")
-    """
+    """Error for two rectangles, by position, that have a byte in common at a step."""
     (first, *one_bytes), (second, *other_bytes) = (
         (names[row], int(offset[row] + rectangles.begin[k]), int(offset[row] + rectangles.end[k]))
         for k, row in ((k, int(rectangles.buffer[k])) for k in (one, other))
@@ -118,12 +95,6 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
 
     One sweep over the steps keeps the live rectangles sorted by address: while they are disjoint, a
     new one can only meet its two neighbours.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> find_overlap(cut_gaps(problem), np.array([0, 2]))
-    (0, 1)
     """
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
@@ -154,14 +125,7 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
 
 
 def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
-    """True if no two rectangles have a byte in common at a step; the same sweep, compiled.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> all_apart(cut_gaps(problem), np.array([0, 4]))
-    True
-    """
+    """True if no two rectangles have a byte in common at a step; the same sweep, compiled."""
     from cpplan.verification.sweep_kernel import sweep
 
     load(SWEEP)
@@ -188,11 +152,6 @@ def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
     ------
     VerificationError
         If no step and no unit needs ``bound`` bytes; says how much can be proved.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], size=[3, 3], alignment=[4, 4])
-    >>> check_bound(cut_gaps(problem), problem.alignment, 7)
     """
     proved = 0
     for unit in sorted({1, *alignment.tolist()}):

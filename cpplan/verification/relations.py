@@ -13,17 +13,7 @@ from cpplan.verification.runs import Run, allowed_relations
 
 
 def pairs_in_place(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
-    """``(output, input)`` copies that a relation puts in place and that lie so in the plan.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> none = np.zeros(0, np.int64)
-    >>> stray = (Relation("in place", "y", "x"),)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, relations=stray)
-    >>> pairs_in_place(Graph("g", (), ()), plan)
-    set()
-    """
+    """``(output, input)`` copies that a relation puts in place and that lie so in the plan."""
     if not plan.relations:
         return set()
     names = tensor_copies(graph)
@@ -53,20 +43,6 @@ def check_relations(runs: Sequence[Run], plan: Plan) -> None:
     ------
     VerificationError
         Names the relation and what is wrong.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> none = np.zeros(0, np.int64)
-    >>> stray = (Relation("in place", "y", "x"),)
-    >>> plan = Plan(
-    ...     "g", "optimal", (), none, none, none, none, sharing=("in place",), relations=stray
-    ... )
-    >>> check_relations([], plan)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.VerificationError: relation 'y' in place of 'x': no op of the model \
-allows it
     """
     if not plan.relations:
         return
@@ -99,13 +75,7 @@ allows it
 
 
 def describe(relation: Relation) -> str:
-    """Text of a relation, for messages.
-
-    Examples
-    --------
-    >>> describe(Relation("placement", "x", "y", 16))
-    "relation 'x' within 'y' at byte 16"
-    """
+    """Text of a relation, for messages."""
     if relation.kind == "in place":
         return f"relation {relation.tensor!r} in place of {relation.other!r}"
     return f"relation {relation.tensor!r} within {relation.other!r} at byte {relation.offset}"

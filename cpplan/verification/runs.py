@@ -67,13 +67,7 @@ class Place(NamedTuple):
 
     @property
     def copy(self) -> str:
-        """Name, in relations, of the copy of the tensor that lies here.
-
-        Examples
-        --------
-        >>> Place("v", Retention("x~2", 2, 8, 1), 0, 4).copy
-        'v~2'
-        """
+        """Name, in relations, of the copy of the tensor that lies here."""
         return self.retention.names.copy(self.tensor, self.retention.number)
 
     @property
@@ -146,11 +140,5 @@ class Run:
 
 
 def allowed_relations(runs: Iterable[Run]) -> dict[Relation, tuple[Place, Place]]:
-    """Relations that any run allows a plan to use, with the places of the two tensors.
-
-    Examples
-    --------
-    >>> allowed_relations([])
-    {}
-    """
+    """Relations that any run allows a plan to use, with the places of the two tensors."""
     return {relation: (one, other) for run in runs for relation, one, other in run.relations()}

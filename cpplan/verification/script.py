@@ -128,13 +128,6 @@ def from_problem(problem: Problem) -> Script:
 
     Destroyed bytes stay destroyed: one check at the last step of each rectangle finds as much as
     checks at all its steps. A window directly after a full rectangle keeps the bytes written there.
-
-    Examples
-    --------
-    >>> problem = Problem(("a",), lower=[0], upper=[2], size=[4])
-    >>> script = from_problem(problem)
-    >>> script.writes.tolist(), script.step.tolist()
-    ([True, False], [0, 1])
     """
     shapes = cut_gaps(problem)
     # A buffer's rectangles come in the order of their steps.
@@ -178,14 +171,7 @@ def from_problem(problem: Problem) -> Script:
 
 
 def copies(script: Script) -> bool:
-    """True if two writes have the same number, because one only copies bytes.
-
-    Examples
-    --------
-    >>> problem = Problem(("a",), lower=[0], upper=[2], size=[4])
-    >>> copies(from_problem(problem))
-    False
-    """
+    """True if two writes have the same number, because one only copies bytes."""
     return bool(np.bincount(script.serial[script.writes]).max(initial=0) > 1)
 
 
@@ -193,12 +179,6 @@ def copied_content(content: Content, source: Place, begin: int, unknown: int) ->
     """Content from byte ``begin`` on after ``source`` is copied there.
 
     Bytes that nobody wrote are copied too, with the number ``unknown``.
-
-    Examples
-    --------
-    >>> from cpplan.verification.runs import Retention
-    >>> copied_content([(0, 4, 7, 0)], Place("x", Retention("x", 0, 8, 1), 2, 6), 10, unknown=9)
-    [(10, 12, 7, 2), (12, 14, 9, 2)]
     """
     move, at = begin - source.begin, source.begin
     pieces = []
@@ -213,13 +193,7 @@ def copied_content(content: Content, source: Place, begin: int, unknown: int) ->
 
 
 def clip(content: Content, begin: int, end: int) -> Content:
-    """The part of a content that lies in bytes ``[begin, end)``.
-
-    Examples
-    --------
-    >>> clip([(0, 4, 7, 0), (4, 8, 8, 0)], 2, 4)
-    [(2, 4, 7, 2)]
-    """
+    """The part of a content that lies in bytes ``[begin, end)``."""
     return [
         (max(low, begin), min(high, end), serial, start + max(0, begin - low))
         for low, high, serial, start in content

@@ -126,13 +126,6 @@ def joined_places(
     """Groups that pairs join, with their distances; ``None`` if these contradict each other.
 
     Each pair comes with the distance of the first above the second.
-
-    Examples
-    --------
-    >>> joined_places([("a", "c", 0), ("b", "c", 4)])
-    [{'c': 0, 'a': 0, 'b': 4}]
-    >>> joined_places([("a", "c", 0), ("a", "c", 4)])
-    [{'c': None, 'a': None}]
     """
     edges: dict[Key, list[tuple[Key, int]]] = {}
     for inner, outer, distance in placements:
@@ -162,15 +155,6 @@ def others_needed(run: Run) -> Callable[[Place, Place], bool]:
 
     The input is needed otherwise if the op also accesses its bytes under a name that the output
     must not overwrite. Built in O(tensors of the op); a call takes O(names of the input's bytes).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> x = Place("x", Retention("x", 0, 4, 1), 0, 4)
-    >>> y = Place("y", Retention("y", 0, 4, 1), 0, 4)
-    >>> op = Op("f", "", ("x",), ("y",), in_place=(("y", "x"),))
-    >>> others_needed(Run(0, op, {"x": x, "y": y}, frozenset()))(y, x)
-    False
     """
     allowed = frozenset(run.op.in_place)
     there: dict[Retention, list[Place]] = {}

@@ -27,15 +27,6 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
     ------
     VerificationError
         If the sizes or an alignment exceed 2**62 bytes.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.program.anf import to_anf
-    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output")
-    >>> program = to_anf(Graph("g", tensors, (Op("a", "relu", ("x",), ("y",)),)))
-    >>> buffers_of_single_runs(program, Residency()).names
-    ('x', 'y')
     """
     columns = program.graph.columns
     last = max(1, len(program.order)) - 1

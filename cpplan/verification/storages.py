@@ -115,19 +115,6 @@ def relaxed_storages(
     access the stretch; else only the ops of the storage with the most do. If the placements
     contradict each other, only the largest storage counts. ``saved`` has the bytes of results that
     may be written over their op's inputs.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op, Placement
-    >>> from cpplan.model.tensor import Tensor
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.verification.access_trace import replay
-    >>> tensors = Tensor("x", 4, kind="input"), Tensor("y", 8, kind="output")
-    >>> pad = Op("pad", "", ("x",), ("y",), placements=(Placement("x", "y", 4),))
-    >>> graph = Graph("g", tensors, (pad,))
-    >>> demands = replay(to_anf(graph), Residency())
-    >>> relaxed_storages(graph, Residency(), ("placement",), *demands).size
-    {'y[0:4]': 4, 'x[0:4]': 4}
     """
     relaxed = Storages(graph, residency, repeats=False)
     first: dict[str, Run] = {}
@@ -157,15 +144,6 @@ def relaxed_by(
         Pairs of storages, and the distance of the first above the second if placed.
     saved
         For each op, bytes of its results that may be written over its inputs.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> from cpplan.model.tensor import Tensor
-    >>> tensors = Tensor("x", 4, kind="input"), Tensor("y", 8)
-    >>> graph = Graph("g", tensors, (Op("pad", "", ("x",), ("y",)),))
-    >>> relaxed_by(graph, Residency(), [("x", "y", 4)], [0]).size
-    {'y[0:4]': 4, 'x[0:4]': 4}
     """
     relaxed = Storages(graph, residency, repeats=False)
     _join_all(relaxed, placements)
@@ -195,12 +173,6 @@ def overwriting(
     """Storage -> most bytes that a run may write of it over its inputs.
 
     ``apart`` has the storages that share no bytes (:func:`never_shared`).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Op
-    >>> overwriting(Graph("g", (), ()), ("in place",), Run(0, Op("f"), {}, frozenset()), ())
-    {}
     """
     found: dict[str, int] = {}
     if run.op.bodies or "in place" not in sharing or not run.op.in_place:
@@ -283,13 +255,6 @@ def never_shared(
     """Storages that share no bytes by choice: constants, workspaces, storages of several writers.
 
     ``first`` has the first run of every op, by the op's name.
-
-    Examples
-    --------
-    >>> from cpplan.model.tensor import Tensor
-    >>> tensors = Tensor("x", 4, kind="input"), Tensor("w", 4, kind="constant")
-    >>> never_shared(Storages(Graph("g", tensors, ()), Residency()), (), {})
-    {'w'}
     """
     graph = storages.graph
     in_bodies = _written_in_bodies(graph, accesses, {run.step: n for n, run in first.items()})

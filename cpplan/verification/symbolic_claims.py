@@ -30,17 +30,6 @@ def check_symbols(graph: Graph, plan: Plan) -> None:
     ------
     VerificationError
         Names the variable or the tensor, and what was expected.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> none = np.zeros(0, np.int64)
-    >>> layout = SymbolicLayout({"n": Range(1, 8)}, {})
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, symbols=layout)
-    >>> check_symbols(Graph("g", (), ()), plan)
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.VerificationError: the plan's sizes depend on variables, but not the model's
     """
     symbols, layout = graph.symbols, plan.symbols
     if layout is None:

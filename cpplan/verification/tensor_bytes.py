@@ -17,11 +17,6 @@ def to_bytes(array: Array, dtype: str) -> Bytes:
     """An array's bytes as they lie in memory; elements narrower than a byte are packed.
 
     Shape ``(n,)``; shares the array's memory unless it packs.
-
-    Examples
-    --------
-    >>> to_bytes(np.arange(2, dtype=np.uint16), "uint16").tolist()
-    [0, 0, 1, 0]
     """
     flat: Bytes = array.reshape(-1).view(np.uint8)
     bits = BITS[dtype]

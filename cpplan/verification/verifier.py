@@ -87,17 +87,7 @@ def verify(
 def check_plan(
     source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
 ) -> Proofs:
-    """Check a plan as :func:`verify` does, and say how its bounds were checked.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
-    >>> claims = dict(peak=12, lower_bound=12, bound_by="live bytes")
-    >>> plan = Plan("p", "optimal", ("a", "b"), offset=np.array([0, 4]), **columns, **claims)
-    >>> check_plan(problem, plan).bound
-    'recomputed'
-    """
+    """Check a plan as :func:`verify` does, and say how its bounds were checked."""
     check_types(source, plan)
     _check_said_once(plan)
     if not isinstance(source, Problem) and plan.offset is not None:
@@ -136,16 +126,6 @@ def verify_counting(source: Graph | Program, plan: Plan) -> Plan:
     """The plan with the bytes that its pieces copy, after all checks of :func:`verify`.
 
     For plans in which tensors move: their accesses, which the checks need, are listed only once.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> none = np.zeros(0, np.int64)
-    >>> claims = dict(cost=0, base_cost=0, peak=0, objective="total", moved_bytes_bound=0)
-    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")),
-    ...             moved_bytes_bound_by="nothing moves", **claims)
-    >>> verify_counting(Graph("g", (), ()), plan).copied_bytes is None
-    True
     """
     check_types(source, plan)
     moved, copied = _check_moved(source, plan, None)
@@ -210,11 +190,6 @@ def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
     ------
     VerificationError
         Names the algorithm, the buffers and the step.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> check_offsets(problem, np.array([8, 0]), "mine")
     """
     try:
         offset = integers("offset", offsets, len(problem))

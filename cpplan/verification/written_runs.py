@@ -20,14 +20,6 @@ class WrittenRuns:
     """Arena kept as runs of bytes; before the first write, all bytes belong to write 0.
 
     A write costs O(log runs), and the time to move the list of runs.
-
-    Examples
-    --------
-    >>> arena = WrittenRuns()
-    >>> arena.write(0, 8, 1)
-    >>> arena.write(6, 10, 2)
-    >>> arena.first_other(0, 6, 1), arena.first_other(0, 8, 1), arena.first_other(6, 12, 2)
-    (None, 6, 10)
     """
 
     def __init__(self) -> None:
@@ -54,15 +46,7 @@ class WrittenRuns:
         return None
 
     def number_at(self, address: int) -> int:
-        """Number of the write that a byte comes from.
-
-        Examples
-        --------
-        >>> arena = WrittenRuns()
-        >>> arena.write(4, 8, 1)
-        >>> arena.number_at(3), arena.number_at(4)
-        (0, 1)
-        """
+        """Number of the write that a byte comes from."""
         return self._number[bisect_right(self._begin, address) - 1]
 
 
@@ -88,12 +72,6 @@ def first_wrong(
     writes, begin, end, number
         For every access, in order of time: True if it writes, its addresses (at least one), and the
         number that is written or must be found.
-
-    Examples
-    --------
-    >>> accesses = np.array([[0, 8, 1], [6, 10, 2], [0, 8, 1]]).T
-    >>> first_wrong(np.array([True, True, False]), *accesses)
-    (2, 6)
     """
     arena = WrittenRuns()
     accesses = zip(*(column.tolist() for column in (writes, begin, end, number)), strict=True)

@@ -77,11 +77,6 @@ def names(family: str | None = None) -> tuple[str, ...]:
         If no family has this name.
     MissingExtraError
         If its package is missing.
-
-    Examples
-    --------
-    >>> names("onnx")[:2]
-    ('zoo://onnx/bvlc_alexnet', 'zoo://onnx/densenet121')
     """
     if family is not None:
         found = _family(Source(f"zoo://{family}", family, "", {}))
@@ -103,12 +98,6 @@ def build_network(text: str) -> Network:
         cannot be built; names what was expected. Also if the family has only graphs.
     MissingExtraError
         If the family's package is missing.
-
-    Examples
-    --------
-    >>> network = build_network("zoo://cpplan/lstm?length=3")  # doctest: +SKIP
-    >>> network.module(*network.inputs).shape  # doctest: +SKIP
-    torch.Size([1, 3, 10000])
     """
     family, source, options = find_model(text)
     if not hasattr(family, "build"):
@@ -128,12 +117,6 @@ def find_model(text: str) -> tuple[Family, Source, Options]:
         As :func:`build_network`, before anything is built.
     MissingExtraError
         If the family's package is missing.
-
-    Examples
-    --------
-    >>> _, source, options = find_model("zoo://onnx/squeezenet")
-    >>> source.model, options.training
-    ('squeezenet', False)
     """
     source = parse_source(text)
     family = _family(source)

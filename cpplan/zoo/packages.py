@@ -14,10 +14,6 @@ def need_packages(*packages: str, extra: str = "zoo") -> None:
     ------
     MissingExtraError
         Names the first missing package, and the extra that installs it.
-
-    Examples
-    --------
-    >>> need_packages("numpy", "networkx")
     """
     for package in packages:
         if find_spec(package) is None:

@@ -61,13 +61,7 @@ class Options:
 
 
 def is_named(source: object) -> bool:
-    """True if this is the name of a model rather than a file.
-
-    Examples
-    --------
-    >>> is_named("zoo://onnx/squeezenet"), is_named("zoo/squeezenet.json")
-    (True, False)
-    """
+    """True if this is the name of a model rather than a file."""
     return isinstance(source, str) and source.startswith(SCHEME)
 
 
@@ -78,12 +72,6 @@ def parse_source(text: str) -> Source:
     ------
     InputError
         If the name has another form, or an option twice.
-
-    Examples
-    --------
-    >>> found = parse_source("zoo://torchvision/resnet50?batch=8&mode=train")
-    >>> found.family, found.model, dict(found.given)
-    ('torchvision', 'resnet50', {'batch': '8', 'mode': 'train'})
     """
     rest, _, query = text.removeprefix(SCHEME).partition("?")
     family, _, model = rest.partition("/")
@@ -137,15 +125,7 @@ def read_options(source: Source, known: Mapping[str, int | None], modes: Iterabl
 
 
 def unknown(source: Source, what: str, name: str, names: Iterable[str]) -> InputError:
-    """Error for an unknown name; lists the known names, or only similar ones if there are many.
-
-    Examples
-    --------
-    >>> source = parse_source("zoo://torchvision/resnet51")
-    >>> unknown(source, "model", "resnet51", [f"resnet{n}" for n in (18, 34, 50, 101)] + ["vgg16"])
-    InputError("zoo://torchvision/resnet51: no model 'resnet51': expected resnet18, resnet34, \
-resnet50, resnet101 or vgg16")
-    """
+    """Error for an unknown name; lists the known names, or only similar ones if there are many."""
     names = list(names)
     if len(names) <= 8:
         return InputError(f"{source.text}: no {what} {name!r}: expected {_listed(names)}")

@@ -38,18 +38,6 @@ def read_listing(path: str | PathLike[str]) -> Problem:
     ------
     InputError
         If the file cannot be read, is cut short, or is not such a listing; names the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "notes.txt")
-    ...     _ = path.write_text("allocation 0")
-    ...     try:
-    ...         read_listing(path)
-    ...     except InputError as error:
-    ...         print(str(error).split(": ")[1])
-    not a listing that is understood
     """
     from cpplan.comparison.rivals.relax_script import STORAGE, read_relax
     from cpplan.comparison.rivals.vela_listing import TITLE, read_vela
@@ -79,14 +67,6 @@ def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
     ------
     InputError
         If the file cannot be read, or is neither of these; names the file.
-
-    Examples
-    --------
-    >>> read_answers("model.onnx")
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: model.onnx: expected a profile of ONNX Runtime (.json) or a \
-listing of another planner's (.txt)
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".json":
@@ -110,23 +90,6 @@ def read_profile(path: str | PathLike[str]) -> tuple[Answer, Answer]:
     ------
     InputError
         If the file cannot be read, or is not a profile with figures of the arena; names the file.
-
-    Examples
-    --------
-    >>> import json, tempfile
-    >>> from pathlib import Path
-    >>> keys = "mem_bytes_requested_in_use", "mem_requested_in_use_delta", "mem_arena_held"
-    >>> runs = [(96, 64, 256), (64, -32, 256), None, (160, 0, 256)]
-    >>> events = [
-    ...     {"name": "relu_kernel_time", "args": dict(zip(keys, map(str, figures)))}
-    ...     if figures else {"name": "model_run"}
-    ...     for figures in runs
-    ... ]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "profile.json")
-    ...     _ = path.write_text(json.dumps(events))
-    ...     [(answer.name, answer.peak) for answer in read_profile(path)]
-    [('onnxruntime', 128), ('onnxruntime_arena', 256)]
     """
     runs: list[list[tuple[int, int, int]]] = [[]]
     for event in _events(path, read_json(path)):

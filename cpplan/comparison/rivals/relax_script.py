@@ -43,24 +43,6 @@ def read_relax(path: str | PathLike[str]) -> Problem:
         If the file cannot be read or is cut short; if no function has planned storages, or several
         have and ``main`` has none; if an extent is symbolic; or if storages lie in several scopes.
         Names the file and the line.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> text = '''@R.function
-    ... def main(x: R.Tensor((4,), dtype="float32")):
-    ...     storage = R.memory.alloc_storage(R.shape([16]), 0, R.str("global"), R.dtype("float32"))
-    ...     a = R.memory.alloc_tensor(storage, 0, R.shape([4]), R.dtype("float32"), 0)
-    ...     cls.relu(x, a)
-    ...     return a
-    ... '''
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "planned.py")
-    ...     _ = path.write_text(text)
-    ...     problem = read_relax(path)
-    >>> problem.names, problem.size.tolist(), problem.answers[0].peak
-    (('a',), [16], 16)
     """
     text = read_text(path)
     try:

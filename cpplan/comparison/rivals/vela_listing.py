@@ -58,23 +58,6 @@ def read_vela(path: str | PathLike[str]) -> Problem:
     InputError
         If the file cannot be read, has no table of writable memory, or a table is cut short; names
         the file and the line.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> text = '''Allocation, memory Sram, usage mask: FeatureMap|Staging
-    ... Start Time - End Time  : Start Addr -   End Addr: Tensor Size: Memory Usage: Format : Name
-    ...          0 -          1:      0x10 -       0x20:          16:           48: NHWC   : image
-    ...          1 -          2:       0x0 -       0x10:          16:           48: NHWC   : relu
-    ... Allocation Peak Tensor Size: 48 bytes == 0.046875 KiB
-    ... '''
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "vela.txt")
-    ...     _ = path.write_text(text)
-    ...     problem = read_vela(path)
-    >>> problem.names, problem.answers[0].peak, problem.answers[0].offset
-    (('image', 'relu'), 32, {'image': 16, 'relu': 0})
     """
     rows: dict[_Row, str] = {}
     pool: str | None = None

@@ -68,24 +68,6 @@ def read_xla(path: str | PathLike[str]) -> Problem:
     InputError
         If a file cannot be read, is cut short or is not such a listing, if a value has no live
         range, or if XLA packed no values; names the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> assignment = '''BufferAssignment:
-    ... allocation 0: size 96, preallocated-temp:
-    ...  value: <1 dot @0> (size=64,offset=0): f32[16]{0}
-    ...  value: <2 tanh @0> (size=64,offset=0): f32[16]{0}
-    ...  value: <3 sum @0> (size=32,offset=64): f32[8]{0}
-    ... '''
-    >>> ranges = "HloLiveRange (max 4):\\n  BufferLiveRange:\\n    dot{}:0-1\\n    tanh{}:1-3\\n"
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "m-buffer-assignment.txt")
-    ...     _ = path.write_text(assignment)
-    ...     _ = Path(folder, "m-live-range.txt").write_text(ranges + "    sum{}:2-3\\n")
-    ...     problem = read_xla(path)
-    >>> problem.names, problem.size.tolist(), problem.answers[0].peak
-    (('dot', 'sum'), [64, 32], 96)
     """
     assignment, ranges = _both(Path(path))
     temporary, values = _allocations(*assignment)

@@ -47,10 +47,6 @@ def register_axes(framework: str, kind: str, rule: Rule | None) -> None:
     ------
     InputError
         If the framework is not one of these, or the kind is no text.
-
-    Examples
-    --------
-    >>> register_axes("onnx", "my.domain.Sharpen", lambda op: element_wise(op, only=[0]))
     """
     if framework not in _TABLES:
         raise InputError(

@@ -44,12 +44,6 @@ class Operation:
         Value of the constant input of that position; ``None`` if it is not known.
     layout
         ``"channels first"`` or ``"channels last"``: names the axes of images.
-
-    Examples
-    --------
-    >>> x, y = (Tensor(name, shape=(8, 4), dtype="int8") for name in "xy")
-    >>> Operation("Relu", (x,), (y,)).shape(0)
-    (8, 4)
     """
 
     kind: str
@@ -117,13 +111,7 @@ class NoAxes(Exception):
 
 
 def plain_names(rank: int) -> tuple[str, ...]:
-    """Names of the axes of a matrix, or of several.
-
-    Examples
-    --------
-    >>> plain_names(2), plain_names(3)
-    (('rows', 'columns'), ('batch', 'rows', 'columns'))
-    """
+    """Names of the axes of a matrix, or of several."""
     if rank <= 2:
         return ("rows", "columns")[:rank]
     outer = ("batch",) if rank == 3 else tuple(f"batch {k}" for k in range(rank - 2))
@@ -144,14 +132,7 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def same(name: str, extent: int, places: Iterable[tuple[Tensor, int]]) -> Axis:
-    """The axis along which each step accesses the same position of tensors, each along an axis.
-
-    Examples
-    --------
-    >>> x, y = (Tensor(name, shape=(8, 4), dtype="int8") for name in "xy")
-    >>> same("rows", 8, [(x, 0), (y, 0)]).window["y"].interval(2, 5, 8)
-    (2, 5)
-    """
+    """The axis along which each step accesses the same position of tensors, each along an axis."""
     return Axis(name, extent, tuple(Window(tensor.name, axis) for tensor, axis in places))
 
 

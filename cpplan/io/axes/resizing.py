@@ -38,25 +38,13 @@ def resize_axes(
 
 
 def nearest(positions: Sequence[int], extent: int) -> list[tuple[int, int]]:
-    """Intervals of one position each, within the image.
-
-    Examples
-    --------
-    >>> nearest([0, 1, 4], 4)
-    [(0, 1), (1, 2), (3, 4)]
-    """
+    """Intervals of one position each, within the image."""
     kept = (min(max(position, 0), extent - 1) for position in positions)
     return [(position, position + 1) for position in kept]
 
 
 def between(lower: Sequence[int], extent: int, reach: int = 2) -> list[tuple[int, int]]:
-    """Intervals of some positions from a lower one on, within the image.
-
-    Examples
-    --------
-    >>> between([-1, 0, 3], 4)
-    [(0, 1), (0, 2), (3, 4)]
-    """
+    """Intervals of some positions from a lower one on, within the image."""
     return [(min(max(low, 0), extent - 1), max(min(low + reach, extent), 1)) for low in lower]
 
 

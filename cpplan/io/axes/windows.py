@@ -45,11 +45,6 @@ def same_padding(extent: int, places: int, slide: Slide, *, lower: bool = False)
     ----------
     lower
         True if an odd number of positions has the larger half in front.
-
-    Examples
-    --------
-    >>> same_padding(96, 48, Slide(3, 2)), same_padding(96, 48, Slide(3, 2), lower=True)
-    (0, 1)
     """
     total = max(0, (places - 1) * slide.stride + slide.reach - extent)
     return (total + 1) // 2 if lower else total // 2

@@ -23,14 +23,6 @@ def make_batch_norm(
 
     The reference kernels of opsets 7 to 13 always normalise by the statistics of the input, but the
     operator's definition says so only if these statistics are outputs.
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> norm = make_batch_norm(make_node("BatchNormalization", list("xsbmv"), ["y"]), 9)
-    >>> scale, bias, mean, var = np.ones(1), np.zeros(1), np.ones(1), np.full(1, 4.0)
-    >>> norm([np.array([[[1.0, 5.0]]]), scale, bias, mean, var])[0].round(4).tolist()
-    [[[0.0, 2.0]]]
     """
     if node.domain not in ("", "ai.onnx") or node.op_type != "BatchNormalization":
         return None

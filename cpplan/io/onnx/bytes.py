@@ -11,13 +11,7 @@ Array = NDArray[Any]
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type of our name of an element type.
-
-    Examples
-    --------
-    >>> numpy_dtype("float32"), numpy_dtype("bfloat16")
-    (dtype('float32'), dtype(bfloat16))
-    """
+    """The NumPy type of our name of an element type."""
     import onnx
 
     spelled = {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype, dtype.upper())

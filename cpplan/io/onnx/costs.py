@@ -88,19 +88,6 @@ def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None],
         readers are missing.
     opset
         Version of ONNX's own operators that the model uses.
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> tensors = {
-    ...     "x": Tensor("x", shape=(1, 4, 8, 8), dtype="float32"),
-    ...     "w": Tensor("w", shape=(6, 4, 3, 3), dtype="float32"),
-    ...     "y": Tensor("y", shape=(1, 6, 6, 6), dtype="float32"),
-    ... }
-    >>> count_operations(make_node("Conv", ["x", "w"], ["y"]), tensors, 22)
-    15552
-    >>> 6 * 6 * 6 * (4 * 3 * 3) * 2
-    15552
     """
     results = [t for name in node.output if (t := tensors.get(name)) is not None]
     elements = [_elements(tensor) for tensor in results]

@@ -18,13 +18,6 @@ def make_draw(node: onnx.NodeProto) -> Callable[[Sequence[Array | None]], list[A
 
     The greatest of logarithms of probabilities plus Gumbel noise is a class drawn by these
     probabilities (E. J. Gumbel, 1954).
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> draw = make_draw(make_node("Multinomial", ["x"], ["y"], sample_size=3))
-    >>> draw([np.array([[0.0, -np.inf]])])[0].tolist()
-    [[0, 0, 0]]
     """
     import onnx
 

@@ -135,15 +135,7 @@ def _own_kernel(
 def defined_result(
     node: onnx.NodeProto, inputs: Mapping[str, Array], opsets: Mapping[str, int], output: str
 ) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
-    """Type and shape of an output by the operator's definition; ``None`` if that leaves them open.
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> node = make_node("GlobalMaxPool", ["x"], ["y"])
-    >>> defined_result(node, {"x": np.zeros((2, 3, 8), np.float32)}, {"": 17}, "y")
-    (dtype('float32'), (2, 3, 1))
-    """
+    """Type and shape of an output by the operator's definition; ``None`` if it leaves them open."""
     import onnx
 
     domain = "" if node.domain == "ai.onnx" else node.domain

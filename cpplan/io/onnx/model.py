@@ -64,16 +64,6 @@ def read_onnx(
         at fault.
     MissingExtraError
         If the package ``onnx`` is missing.
-
-    Examples
-    --------
-    >>> import onnx.parser
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 17]>
-    ...     tiny (float[N, 4] x) => (float[N, 4] y) { t = Relu(x) y = Identity(t) }''')
-    >>> graph = read_onnx(model, dims={"N": 8})
-    >>> graph.tensor["t"].nbytes, graph.tensor["y"].view_of
-    (128, ('t', 0))
     """
     return translate_model(source, dims, name=name)[1].graph
 

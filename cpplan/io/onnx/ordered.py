@@ -28,13 +28,6 @@ def make_ordered(node: onnx.NodeProto) -> Ordered | None:
     The function takes the inputs and optionally a sum to add to instead of the bias; it changes
     neither. It returns ``None`` for elements that are not floating point of 32 or 64 bits, and if
     padding is not given in numbers.
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> product = make_ordered(make_node("MatMul", ["a", "b"], ["c"]))
-    >>> product([np.ones((2, 3)), np.ones((3, 1))]).tolist()
-    [[3.0], [3.0]]
     """
     import onnx
 

@@ -69,15 +69,7 @@ def find_placements(
 
 
 def box_offset(shape: Shape, start: Sequence[int], extent: Sequence[int]) -> int | None:
-    """Elements of a tensor before a box of it, or ``None`` if the box is not in one piece.
-
-    Examples
-    --------
-    >>> box_offset((4, 5), (1, 0), (2, 5)), box_offset((4, 5), (1, 2), (1, 3))
-    (5, 7)
-    >>> box_offset((4, 5), (1, 2), (2, 3)) is None
-    True
-    """
+    """Elements of a tensor before a box of it, or ``None`` if the box is not in one piece."""
     long = next((axis for axis, count in enumerate(extent) if count != 1), len(shape))
     if tuple(extent[long + 1 :]) != shape[long + 1 :]:
         return None

@@ -34,13 +34,6 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
     number of windows is rounded up, or of elements that are not floating point of 32 or 64 bits;
     paddings not smaller than the window; and images smaller than the window. Averages may differ
     from the reference kernel's in the last bits, since elements are added in another order.
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> pool = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0]))
-    >>> pool([np.array([[[3.0, 1.0, 2.0]]])])[0].tolist()
-    [[[3.0, 3.0, 2.0]]]
     """
     import onnx
 
@@ -141,13 +134,7 @@ def _padding(
 
 
 def _missing(extent: int, end: int, width: int, stride: int) -> int:
-    """Elements that a last window lacks at an axis; it must start before the padding at ``end``.
-
-    Examples
-    --------
-    >>> _missing(6, 6, 3, 2), _missing(7, 7, 3, 2), _missing(5, 4, 2, 4)
-    (1, 0, 0)
-    """
+    """Elements that a last window lacks at an axis; it must start before the padding at ``end``."""
     start = -(-(extent - width) // stride) * stride
     return max(0, start + width - extent) if start < end else 0
 

@@ -79,18 +79,6 @@ def reorder_onnx(
         numbers).
     MissingExtraError
         If the package ``onnx`` is missing.
-
-    Examples
-    --------
-    >>> import onnx.parser
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 17]>
-    ...     tiny (float[4] x) => (float[4] y) { a = Exp(x) b = Neg(x) y = Add(a, b) }''')
-    >>> [node.op_type for node in reorder_onnx(model, ["Neg_1", "Exp_0", "Add_2"]).graph.node]
-    ['Neg', 'Exp', 'Add']
-    >>> again = reorder_onnx(model, ["Exp_0", "Neg_1", "Exp_0", "Add_2"])
-    >>> [(node.name, *node.input, *node.output) for node in again.graph.node][2:]
-    [('Exp_0~1', 'x', 'a~1'), ('Add_2', 'a~1', 'b', 'y')]
     """
     model = _reorder(source, order, dims or {})
     if isinstance(source, (str, PathLike)):

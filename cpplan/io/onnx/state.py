@@ -33,13 +33,6 @@ def may_run_again(node: onnx.NodeProto, false: Collection[str], opset: int) -> b
         Names of constants known to be ``False``.
     opset
         Version of ONNX's own operators that the model uses.
-
-    Examples
-    --------
-    >>> from onnx.helper import make_node
-    >>> node = make_node("BatchNormalization", list("xsbmv"), ["y", "mean", "var"])
-    >>> may_run_again(node, (), 6), may_run_again(node, (), 9)
-    (False, True)
     """
     return not is_random(node, false, opset) and not _overwrites(node, opset)
 

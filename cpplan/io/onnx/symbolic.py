@@ -83,16 +83,6 @@ def read_symbolic_onnx(
     InputError
         As :func:`~cpplan.io.onnx.model.read_onnx`; also if a range is empty or holds negative
         numbers, the model is not valid at the lower bounds, or its ops depend on the size.
-
-    Examples
-    --------
-    >>> import onnx.parser
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 17]>
-    ...     tiny (float[N, 4] x) => (float[M, 4] y) { y = Concat<axis = 0>(x, x) }''')
-    >>> graph = read_symbolic_onnx(model, {"N": (1, 8)})
-    >>> graph.tensor["y"].nbytes, str(graph.symbols.size(graph.tensor["y"]))
-    (256, '32*N')
     """
     with naming(source):
         model = load_model(source, with_weights=False)
@@ -115,35 +105,13 @@ def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> Symbo
     ------
     InputError
         As :func:`read_symbolic_onnx`.
-
-    Examples
-    --------
-    >>> import onnx.parser
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 17]>
-    ...     tiny (float[N, 3, H, 2] x) => (float[a, b] y, float[c, d, e, f] z) {
-    ...         t = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
-    ...         y = Flatten(t)
-    ...         z = DFT(x)
-    ...     }''')
-    >>> found = symbolic_shapes(model, {"N": (1, 8), "H": (8, 64)})
-    >>> [str(extent) for extent in found.shapes["t"]]
-    ['N', '3', 'H//2', '1']
-    >>> found.lost
-    {'z': "op 'DFT_2' (DFT): there is no rule for this operator's shapes"}
     """
     with naming(model):
         return _read(load_model(model, with_weights=False), dims, model.graph.name)[0]
 
 
 def read_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
-    """Ranges of extents, which are not negative; see :func:`cpplan.model.symbols.parse_ranges`.
-
-    Examples
-    --------
-    >>> read_ranges({"n": (None, 8)})
-    {'n': Range(lower=0, upper=8)}
-    """
+    """Ranges of extents, which are not negative; see :func:`cpplan.model.symbols.parse_ranges`."""
     ranges = {}
     for name, within in parse_ranges(dims).items():
         lower = 0 if within.lower is None else within.lower

@@ -17,13 +17,7 @@ _GRAPH = 5
 
 
 def dtype_name(elem_type: int) -> str | None:
-    """cpplan's name of an ONNX element type; ``None`` if its elements have no fixed width.
-
-    Examples
-    --------
-    >>> dtype_name(1), dtype_name(16), dtype_name(8)
-    ('float32', 'bfloat16', None)
-    """
+    """cpplan's name of an ONNX element type; ``None`` if its elements have no fixed width."""
     from onnx import TensorProto
 
     if elem_type not in TensorProto.DataType.values():

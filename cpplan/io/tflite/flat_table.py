@@ -26,17 +26,6 @@ class Table:
     """One table: its position in the file, and the positions of its fields.
 
     Fields are numbered in the order in which the schema declares them.
-
-    Examples
-    --------
-    >>> vtable = bytes([6, 0, 8, 0, 4, 0, 0, 0])  # of 6 B; of 8 B is the table, field 0 at its 4
-    >>> file = bytes([12, 0, 0, 0]) + vtable + bytes([8, 0, 0, 0, 42, 0, 0, 0])
-    >>> read_root(file).number(0, "<i"), read_root(file).number(1, "<i", default=7)
-    (42, 7)
-    >>> read_root(file[:-1])
-    Traceback (most recent call last):
-    ...
-    cpplan.model.errors.InputError: cut short, or no FlatBuffer: byte 19 is needed of 19
     """
 
     data: bytes = field(repr=False)
@@ -134,11 +123,6 @@ def read_number(data: bytes, format: str, position: int) -> int:
     ------
     InputError
         If the position is not in the file.
-
-    Examples
-    --------
-    >>> read_number(b"\\x01\\x02", "<H", 0)
-    513
     """
     width = struct.calcsize(format)
     if not 0 <= position <= len(data) - width:

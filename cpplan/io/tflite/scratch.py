@@ -70,13 +70,7 @@ _LSTM_CELL = 19
 
 
 def rounded(size: int) -> int:
-    """Bytes that a buffer takes in the arena.
-
-    Examples
-    --------
-    >>> rounded(1), rounded(16)
-    (16, 16)
-    """
+    """Bytes that a buffer takes in the arena."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -111,12 +105,7 @@ def scratch_sizes(
 
 
 def check_kernels(kernels: str) -> None:
-    """Raise unless this is a known name of TFLite Micro's kernels.
-
-    Examples
-    --------
-    >>> check_kernels("cmsis-nn-dsp")
-    """
+    """Raise unless this is a known name of TFLite Micro's kernels."""
     if kernels not in KERNELS:
         raise InputError(
             f"kernels={kernels!r} is not understood: expected one of {', '.join(KERNELS)}"
@@ -132,12 +121,6 @@ def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | Non
         Op -> kind, for ops whose scratch memory is not known.
     stated
         Kinds or names of ops whose scratch memory the caller states.
-
-    Examples
-    --------
-    >>> print(unknown_scratch({"a": "CONV_3D", "b": "my_kernel"}, {"b"}))
-    scratch memory of CONV_3D is not known, none is planned: state it with workspaces, or \
---workspace 'CONV_3D=BYTES'
     """
     kinds = dict.fromkeys(
         kind for name, kind in ops.items() if name not in stated and kind not in stated

@@ -139,11 +139,6 @@ def is_measured(kernels: str | None) -> bool:
     ------
     InputError
         If ``kernels`` is neither ``None`` nor ``"measured"``.
-
-    Examples
-    --------
-    >>> is_measured("measured"), is_measured(None)
-    (True, False)
     """
     if kernels not in (None, "measured"):
         raise InputError(f"kernels={kernels!r} is not understood: expected 'measured'")
@@ -213,19 +208,6 @@ def training_step(
         As :func:`training_module` and :func:`reorder_graph_module`.
     MissingExtraError
         If the package ``torch`` is missing.
-
-    Examples
-    --------
-    >>> import torch
-    >>> class Loss(torch.nn.Linear):
-    ...     def forward(self, x):
-    ...         return super().forward(x).square().mean()
-    >>> model, x = Loss(3, 2), torch.ones(4, 3)
-    >>> graph = training_graph(model, (x,))
-    >>> step = training_step(model, (x,), [op.name for op in graph.ops])
-    >>> loss = step(x)
-    >>> model.weight.grad.shape
-    torch.Size([2, 3])
     """
     from cpplan.io.torch.training_step import TrainingStep
 

@@ -18,11 +18,6 @@ def variable(name: str) -> Dim:
     ------
     InputError
         If the name is not text, or is empty.
-
-    Examples
-    --------
-    >>> str(variable("n") + 1), str(variable("batch size") + 1)
-    ('n + 1', '`batch size` + 1')
     """
     if not isinstance(name, str) or not name:
         raise InputError(f"a dimension's name must be a non-empty string, not {quote(name)}")
@@ -30,25 +25,12 @@ def variable(name: str) -> Dim:
 
 
 def dim_max(a: int | Dim, b: int | Dim) -> int | Dim:
-    """The larger of two dimensions.
-
-    Examples
-    --------
-    >>> n = variable("n")
-    >>> str(dim_max(n, 8)), str(dim_max(n, n + 1))
-    ('max(n, 8)', 'n + 1')
-    """
+    """The larger of two dimensions."""
     return of_terms(atoms.maximum([terms_of(a), terms_of(b)]))
 
 
 def dim_min(a: int | Dim, b: int | Dim) -> int | Dim:
-    """The smaller of two dimensions.
-
-    Examples
-    --------
-    >>> str(dim_min(variable("n"), 8))
-    'min(n, 8)'
-    """
+    """The smaller of two dimensions."""
     return -dim_max(-a, -b)
 
 
@@ -59,12 +41,6 @@ def ceildiv(a: int | Dim, b: int | Dim) -> int | Dim:
     ------
     InputError
         If ``b`` is the integer 0.
-
-    Examples
-    --------
-    >>> n = variable("n")
-    >>> ceildiv(7, 4), str(ceildiv(n, 4)), str(ceildiv(4, n))
-    (2, '(n + 3)//4', 'ceildiv(4, n)')
     """
     return of_terms(terms.scale(atoms.floordiv(terms.scale(terms_of(a), -1), terms_of(b)), -1))
 
@@ -78,12 +54,6 @@ def divide_exactly(a: int | Dim, b: int | Dim) -> int | Dim | None:
     ------
     InputError
         If ``b`` is the integer 0.
-
-    Examples
-    --------
-    >>> n, m = variable("n"), variable("m")
-    >>> str(divide_exactly(4 * n * m, 2 * m)), divide_exactly(n, 2)
-    ('2*n', None)
     """
     divisor = terms_of(b)
     if not divisor:

@@ -28,15 +28,6 @@ class Dim:
         The canonical form.
     variables
         Names, sorted.
-
-    Examples
-    --------
-    >>> from cpplan.model.shapes import ceildiv, variable
-    >>> n = variable("n")
-    >>> n * 4 + n * 4 == 8 * n, str((n + 1) // 2 * 4 + 2)
-    (True, '4*((n + 1)//2) + 2')
-    >>> n + (-n) % 8 == 8 * ceildiv(n, 8)
-    True
     """
 
     __slots__ = ("_postfix", "_text", "terms", "variables")
@@ -69,12 +60,6 @@ class Dim:
         """Postfix form: integers, variables (in backquotes unless identifiers) and operators.
 
         Operators are ``+ * // % max`` and take two operands.
-
-        Examples
-        --------
-        >>> from cpplan.model.shapes import variable
-        >>> (4 * variable("n") + 2).postfix
-        (4, 'n', '*', 2, '+')
         """
         if self._postfix is None:
             object.__setattr__(self, "_postfix", writing.postfix(self.terms))
@@ -88,12 +73,6 @@ class Dim:
         ------
         InputError
             If a variable has no value, or a value that is not an integer, or if a divisor is zero.
-
-        Examples
-        --------
-        >>> from cpplan.model.shapes import variable
-        >>> ((variable("h") + 1) // 2).evaluate({"h": 224})
-        112
         """
         known = {writing.write_name(name): read_value(name, values) for name in self.variables}
         stack: list[int] = []
@@ -124,13 +103,6 @@ class Dim:
         ------
         InputError
             If a variable has no range, or an empty range, or if a divisor may be zero.
-
-        Examples
-        --------
-        >>> from cpplan.model.shapes import variable
-        >>> m, n = variable("m"), variable("n")
-        >>> (m - n).bounds({"m": Range(1, 8), "n": Range(0, 3)})
-        Range(lower=-2, upper=8)
         """
         from cpplan.model.shapes.bounding import bound
 

@@ -49,15 +49,6 @@ def parse_dim(text: str) -> int | Dim:
         If it cannot be read: names the text and the position, counted from 1. Also if it is longer
         than 4,096 characters, nested deeper than 60 levels, has an integer above 2**62, or has
         too many terms when expanded.
-
-    Examples
-    --------
-    >>> parse_dim("2*(3 + 4)"), str(parse_dim("n*4 + n*4")), str(parse_dim("floor(h/2 - 1/2) + 1"))
-    (14, '8*n', '(h + 1)//2')
-    >>> parse_dim("n +* 2")
-    Traceback (most recent call last):
-        ...
-    cpplan.model.errors.InputError: dimension 'n +* 2': expected a value, not '*' at position 4
     """
     if not isinstance(text, str):
         raise InputError(f"a dimension must be text, not {quote(text)}")

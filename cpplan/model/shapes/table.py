@@ -44,13 +44,6 @@ class ShapeTable:
     ------
     InputError
         Names the value that is neither.
-
-    Examples
-    --------
-    >>> from cpplan.model.shapes import parse_dim
-    >>> table = ShapeTable([parse_dim("4*n"), parse_dim("(n + 1)//2"), 7])
-    >>> table.variables, table.evaluate({"n": 4})
-    (('n',), array([16,  2,  7]))
     """
 
     def __init__(self, expressions: Sequence[int | Dim]):

@@ -11,13 +11,7 @@ from cpplan.model.printable import quote
 
 
 class Range(NamedTuple):
-    """The integers from ``lower`` to ``upper``, both included; ``None`` for no bound.
-
-    Examples
-    --------
-    >>> Range(1, 128)
-    Range(lower=1, upper=128)
-    """
+    """The integers from ``lower`` to ``upper``, both included; ``None`` for no bound."""
 
     lower: int | None = 0
     upper: int | None = None
@@ -30,13 +24,6 @@ def check_value(name: str, value: int, within: Range) -> None:
     ------
     InputError
         Names the variable, the value and the bound.
-
-    Examples
-    --------
-    >>> check_value("n", 129, Range(1, 128))
-    Traceback (most recent call last):
-        ...
-    cpplan.model.errors.InputError: dimension 'n' is 129, above its upper bound 128
     """
     value = _integer(name, value)
     if within.lower is not None and value < within.lower:

@@ -31,18 +31,7 @@ def list_schedule(problem: OrderProblem, deadline: Deadline) -> Ints:
 
 
 def completed(problem: OrderProblem, begun: Sequence[int]) -> Ints:
-    """The order that begins with these ops and goes on by :func:`list_schedule`.
-
-    Examples
-    --------
-    >>> chains = OrderProblem(
-    ...     predecessors=((), (0,), (), (2,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([4, 9]), accessed_by=((0, 1), (2, 3)), present=np.zeros(2, bool),
-    ...     kept=np.zeros(2, bool),
-    ... )
-    >>> completed(chains, [2]).tolist()
-    [2, 3, 0, 1]
-    """
+    """The order that begins with these ops and goes on by :func:`list_schedule`."""
     return np.array(_Schedule(problem).run(begun), np.int64)
 
 

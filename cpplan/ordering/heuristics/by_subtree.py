@@ -30,15 +30,6 @@ def tree_order(problem: OrderProblem) -> Ints | None:
     The ops form a forest if every op has at most one successor, and every storage is live
     throughout, or accessed by one op only, or by an op and its successor; or if all this holds in
     reversed time.
-
-    Examples
-    --------
-    >>> join = OrderProblem(
-    ...     predecessors=((), (), (0, 1)), extra=np.array([1, 9, 0]), size=np.array([4, 2]),
-    ...     accessed_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
-    ... )
-    >>> tree_order(join).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
-    ([1, 0, 2], 11, 15)
     """
     if problem.entry:
         return None  # no tree has the bytes of the first step, which any op may take

@@ -57,15 +57,6 @@ def beam(
     ------
     InputError
         If ``width`` is less than 1.
-
-    Examples
-    --------
-    >>> join = OrderProblem(
-    ...     predecessors=((), (), (0, 1)), extra=np.array([1, 9, 0]), size=np.array([4, 2]),
-    ...     accessed_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
-    ... )
-    >>> beam(join, Deadline(60)).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
-    ([1, 0, 2], 11, 15)
     """
     return _run_beam(problem, deadline, width, level)
 

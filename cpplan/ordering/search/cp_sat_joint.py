@@ -38,22 +38,6 @@ def joint_model(
         Alignment of every storage, bytes, shape ``(storages,)``.
     extra_alignment
         Alignment of every op's ``extra``, bytes, shape ``(ops,)``.
-
-    Examples
-    --------
-    >>> from cpplan.runtime.budget import Budget
-    >>> from cpplan.runtime.cp_sat_proof import prove_peak
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from formulations.joint import Layout
-    >>> problem = OrderProblem(
-    ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64),
-    ...     size=np.array([4, 8]), accessed_by=((0,), (1,)),
-    ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
-    ... )
-    >>> start = Layout(np.array([0, 1]), offset=np.array([8, 0]), extra_offset=np.zeros(2, int))
-    >>> proof = prove_peak(joint_model(problem, [1, 4], [1, 1]), start, Budget(Deadline(60)))
-    >>> proof.best.offset.tolist(), proof.peak, proof.bound
-    ([0, 0], 8, 8)
     """
 
     def build(upper: int, lower: int) -> JointModel:

@@ -20,18 +20,7 @@ NAME = "CP-SAT order"
 
 
 def order_model(problem: OrderProblem) -> PeakModel[Ints]:
-    """The model of all orders of at least one op.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import two_chains
-    >>> from cpplan.ordering.problem import order_problem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> problem = order_problem(two_chains())
-    >>> proof = prove_peak(order_model(problem), np.arange(4), Budget(Deadline(60)))
-    >>> problem.peak(proof.best), proof.peak, proof.bound
-    (10, 10, 10)
-    """
+    """The model of all orders of at least one op."""
 
     def build(upper: int, lower: int) -> OrderingModel:
         from formulations.ordering import build
@@ -66,16 +55,6 @@ def improve_window(
     -------
     bool
         True if the window's peak has fallen.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import two_chains
-    >>> from cpplan.ordering.problem import order_problem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> problem = order_problem(two_chains())
-    >>> windows = OrderWindows(problem, [0, 1, 2, 3])
-    >>> improve_window(windows, 1, 3, Budget(Deadline(60))), windows.order
-    (True, [0, 2, 1, 3])
     """
     problem = windows.window(begin, end)
     order = np.arange(end - begin)

@@ -36,17 +36,6 @@ def divide_by_cuts(
         A peak that is good enough, bytes.
     deadline
         When it passes, the order is returned as it stands.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import two_chains
-    >>> from cpplan.ordering.problem import order_problem
-    >>> problem = order_problem(two_chains())
-    >>> problem.peak([0, 1, 2, 3])
-    17
-    >>> order = divide_by_cuts(problem, [0, 1, 2, 3], 10, Deadline(60))
-    >>> order.tolist(), problem.peak(order)
-    ([0, 2, 1, 3], 10)
     """
     windows = OrderWindows(problem, order)
     parts = [(0, len(problem))]

@@ -77,21 +77,6 @@ def search_downsets(
         Pressure that counts as equal to any lower one, bytes.
     states
         The most states to keep; memory is about ``40 + ops / 8`` bytes for each.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import two_chains
-    >>> from cpplan.ordering.bounds import order_bounds
-    >>> from cpplan.ordering.problem import order_problem
-    >>> problem = order_problem(two_chains())
-    >>> problem.peak([0, 1, 2, 3])
-    17
-    >>> level = order_bounds(problem).bound
-    >>> result = search_downsets(
-    ...     problem, [0, 1, 2, 3], Deadline(60), level=level, states=100
-    ... )
-    >>> result.order.tolist(), result.peak, result.level
-    ([1, 3, 0, 2], 10, 10)
     """
     if not prepare(DOWNSETS, deadline):
         raise TimeUpError

@@ -36,20 +36,6 @@ class OrderWindows:
     live
         Bytes of ``base`` and of the storages live at every step, a list: the pressure without
         ``extra`` and ``entry``.
-
-    Examples
-    --------
-    >>> fork = OrderProblem(
-    ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([4, 8]), accessed_by=((0, 1, 2), (1,)),
-    ...     present=np.zeros(2, bool), kept=np.array([False, True]),
-    ... )
-    >>> windows = OrderWindows(fork, [0, 1, 2])
-    >>> windows.live, windows.window(1, 3).pressure([0, 1]).tolist()
-    ([4, 12, 12], [12, 12])
-    >>> windows.put_back(1, 3, [1, 0])
-    >>> windows.order, windows.live
-    ([0, 2, 1], [4, 4, 12])
     """
 
     def __init__(self, problem: OrderProblem, order: Sequence[int] | Ints):

@@ -46,16 +46,6 @@ class WindowSearch:
         A valid order to start from.
     seed
         Seed of the random choice of windows.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import two_chains
-    >>> from cpplan.ordering.problem import order_problem
-    >>> problem = order_problem(two_chains())
-    >>> search = WindowSearch(problem, [0, 1, 2, 3], seed=0)
-    >>> search.run(10, target=10, states=1000, deadline=Deadline(60))
-    >>> search.peak
-    10
     """
 
     def __init__(self, problem: OrderProblem, order: Sequence[int] | Ints, seed: int):

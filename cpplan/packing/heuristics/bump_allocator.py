@@ -21,12 +21,6 @@ def bump(problem: Problem) -> Ints:
     """Stack the buffers in order of their first step, each aligned. O(n log n).
 
     Buffers whose offset is fixed stay there; the others go above them.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 2], size=[10, 4], alignment=[1, 16])
-    >>> bump(problem).tolist()
-    [0, 16]
     """
     order = np.argsort(problem.lower, kind="stable")
     if not problem.fixed and len(problem) and (problem.alignment == problem.alignment[0]).all():

@@ -23,12 +23,6 @@ def hill_climb(problem: Problem, deadline: Deadline) -> Ints:
     """Start with the order by size, ties by conflicts; 500 moves, or until the bound is met.
 
     If the deadline passes, the best layout so far is returned, if there is one. O(n²) a move.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> hill_climb(problem, Deadline(60)).tolist()
-    [8, 0, 8]
     """
     from cpplan.packing.pools.climb import PoolClimb
 

@@ -25,12 +25,6 @@ def conflict_counts(problem: Problem) -> Ints:
     """Number of other buffers live together with each buffer, shape ``(n,)``.
 
     O(n log n) without gaps, O(n²) with gaps.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> conflict_counts(problem).tolist()
-    [1, 2, 1]
     """
     if not problem.gaps:
         ended = np.searchsorted(np.sort(problem.upper), problem.lower, side="right")

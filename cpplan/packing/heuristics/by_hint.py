@@ -13,12 +13,6 @@ def follow_hint(problem: Problem, deadline: Deadline) -> Ints:
     """Place hinted buffers first, by increasing hint, each at or above its hint where it fits.
 
     Buffers without a hint follow by decreasing size, each at the lowest address. O(n²).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 8], hint={0: 8, 1: 0})
-    >>> follow_hint(problem, Deadline(60)).tolist()
-    [8, 0]
     """
     hinted = sorted(problem.hint, key=lambda row: (problem.hint[row], row))
     others = np.lexsort((problem.lower, -problem.size)).tolist()

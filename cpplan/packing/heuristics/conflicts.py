@@ -52,12 +52,6 @@ def from_conflicts(
     InputError
         If a conflict, an alignment or a candidate names an unknown buffer, or a candidate an
         unknown pool.
-
-    Examples
-    --------
-    >>> triangle = from_conflicts({"a": 10, "b": 20, "c": 5}, [("a", "b"), ("c", "b")])
-    >>> int(triangle.live_bytes().max())
-    30
     """
     row = {buffer: k for k, buffer in enumerate(size)}
     neighbours: list[set[int]] = [set() for _ in row]

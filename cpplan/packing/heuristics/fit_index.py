@@ -89,13 +89,6 @@ def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
 
     With ``order``, row ``k`` of the index is row ``order[k]`` of the problem, so that rows placed
     one after another lie side by side in memory.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 900], size=[4, 8])
-    >>> index = fit_index(problem)
-    >>> index.upper.tolist(), int(index.bucket_fill.sum())
-    ([2, 3], 0)
     """
     rows, spans = np.arange(len(problem)), problem.spans
     if order is not None and not problem.gaps:
@@ -165,12 +158,6 @@ def index_first_fit(problem: Problem, order: Ints, deadline: Deadline) -> Ints:
     """Place the buffers in this order, each at the lowest address where it fits.
 
     Buffers with fixed offsets are placed before. O(n × buffers live together).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8])
-    >>> index_first_fit(problem, np.arange(3), Deadline(60)).tolist()
-    [0, 4, 4]
     """
     if not prepare(loops.MANY_BUFFERS, deadline):
         raise TimeUpError

@@ -29,14 +29,6 @@ def run_in_pools(name: str, problem: Problem, deadline: Deadline) -> PoolLayout 
     The heuristic packs all buffers whose first candidate is the first pool. Buffers that end above
     the capacity move on to their next candidate. Then the next pool is packed in the same way;
     buffers that a pool already holds stay in place.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("fast", capacity=8), Pool("slow")
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[8, 4], pools=pools)
-    >>> run_in_pools("greedy_by_size", problem, Deadline(60))
-    PoolLayout(pool=array([0, 1]), offset=array([0, 0]))
     """
     heuristic = registered.get(name)
     count = len(problem)
@@ -79,14 +71,6 @@ class PoolFit:
         If given, a buffer goes to the pool where this level grows least. Else it goes to its first
         candidate where it fits below the capacity. If it fits into no candidate, it goes to the
         pool whose capacity it exceeds least.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("fast", capacity=8), Pool("slow")
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[8, 4], pools=pools)
-    >>> PoolFit(problem).place([1, 0], Deadline(60))
-    PoolLayout(pool=array([1, 0]), offset=array([0, 0]))
     """
 
     def __init__(self, problem: Problem, level: Level | None = None):

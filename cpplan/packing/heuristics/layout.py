@@ -23,17 +23,7 @@ def placement_seconds(buffers: int) -> float:
 
 
 class Layout:
-    """Buffers placed so far, at first only those with fixed offsets.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8])
-    >>> layout = Layout(problem)
-    >>> for row in range(3):
-    ...     layout.place(row, layout.lowest(row))
-    >>> layout.offset.tolist()
-    [0, 4, 4]
-    """
+    """Buffers placed so far, at first only those with fixed offsets."""
 
     def __init__(self, problem: Problem):
         self.problem = problem
@@ -166,13 +156,7 @@ def best_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline
 
 
 def range_minimum(values: Ints, first: Ints, last: Ints) -> Ints:
-    """``values[f:l].min()`` for every pair ``f < l``, by doubling: O((n + m) log n).
-
-    Examples
-    --------
-    >>> range_minimum(np.array([3, 1, 2]), np.array([0, 2]), np.array([3, 3])).tolist()
-    [1, 2]
-    """
+    """``values[f:l].min()`` for every pair ``f < l``, by doubling: O((n + m) log n)."""
     length = last - first
     result = np.empty(len(first), np.int64)
     level, power = values, 1

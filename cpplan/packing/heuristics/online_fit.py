@@ -58,17 +58,7 @@ def _allocate(problem: Problem, order: Ints, deadline: Deadline, *, tightest: bo
 
 
 class _Holes:
-    """Free address ranges, ascending and disjoint; the last range has no end.
-
-    Examples
-    --------
-    >>> memory = _Holes()
-    >>> [memory.take(size, 1, tightest=False) for size in (8, 4, 8)]
-    [0, 8, 12]
-    >>> memory.free(0, 8)
-    >>> memory.take(4, 16, tightest=True), memory.take(6, 4, tightest=True)
-    (0, 20)
-    """
+    """Free address ranges, ascending and disjoint; the last range has no end."""
 
     _ENDLESS = 1 << 62
 

@@ -16,14 +16,7 @@ PREORDERS = ("TWA", "TAW", "WAT", "ATW", "AWT", "WTA", "SWT")
 
 
 def preorder(problem: Problem, word: str) -> Ints:
-    """Rows of the problem in the order of a word; ties by row. O(n log n).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 5], size=[4, 8, 4])
-    >>> preorder(problem, "WS").tolist()
-    [2, 1, 0]
-    """
+    """Rows of the problem in the order of a word; ties by row. O(n log n)."""
     width = problem.upper - problem.lower
     keys = {
         "A": width.astype(float) * problem.size,

@@ -116,10 +116,5 @@ def portfolio(buffers: int = 0) -> tuple[str, ...]:
     """Names of the heuristics that ``solve`` tries on a number of buffers, in order.
 
     The heuristics for many buffers need the loops ``cpplan.packing.loops.MANY_BUFFERS``.
-
-    Examples
-    --------
-    >>> portfolio(10)[0], portfolio(10_000)
-    ('first_fit', ('segregated_fit', 'fullest_first'))
     """
     return tuple(_PORTFOLIO if buffers < active().many_buffers else _PORTFOLIO_OF_MANY)

@@ -26,12 +26,6 @@ class Skyline:
         Preferably reduced, since memory and time grow with its steps. See :meth:`applies_to`.
     deadline
         Ends the preparation with ``TimeUpError``.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> Skyline(problem).place(np.array([2, 1, 0])).tolist()
-    [0, 4, 0]
     """
 
     def __init__(self, problem: Problem, deadline: Deadline | None = None):
@@ -97,12 +91,6 @@ def lifespan_tree(lower: Ints, upper: Ints, deadline: Deadline | None = None) ->
     box
         Least lower, most lower, least upper, most upper below each node, shape ``(4, 2 * leaves)``;
         node ``k`` has the children ``2k`` and ``2k + 1``, the root is 1, the leaves are last.
-
-    Examples
-    --------
-    >>> row, box = lifespan_tree(np.array([0, 4, 2]), np.array([9, 5, 3]))
-    >>> row.tolist(), box[:, 1].tolist()
-    ([2, 0, 1, -1], [0, 4, 3, 9])
     """
     leaves = 1 << max(0, len(lower) - 1).bit_length()
     row = np.full(leaves, -1, np.int64)

@@ -68,14 +68,6 @@ class UsmpProblem:
     ------
     InputError
         If two buffers have the same name, or a buffer names an unknown pool or buffer.
-
-    Examples
-    --------
-    >>> listed = UsmpProblem((UsmpBuffer("a", 4, ("b",)), UsmpBuffer("b", 8)), (Pool("arena"),))
-    >>> int(listed.to_problem().live_bytes().max())
-    12
-    >>> listed.lists()
-    {'a': ('b',), 'b': ()}
     """
 
     buffers: tuple[UsmpBuffer, ...]
@@ -128,12 +120,6 @@ def usmp_greedy_by_size(problem: UsmpProblem) -> Allocations:
     ------
     InfeasibleError
         If no place is found for a buffer; the message names it.
-
-    Examples
-    --------
-    >>> pair = UsmpBuffer("a", 4, ("b",)), UsmpBuffer("b", 8, ("a",))
-    >>> usmp_greedy_by_size(UsmpProblem(pair, (Pool("arena"),)))["a"]
-    PoolAllocation(pool='arena', offset=8)
     """
     by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
     return _place_above(problem, sorted(by_name, key=lambda b: (-b.size, -len(b.conflicts))))

@@ -76,14 +76,7 @@ def bound_levels(
 
 
 def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list[int | None]:
-    """Limits on the peaks, bytes, given that a level must not exceed ``value``.
-
-    Examples
-    --------
-    >>> level = Level((0, 2), (0, 0), np.zeros((0, 2), np.int64))
-    >>> lower_limits(level, 9, [None, 8])
-    [None, 4]
-    """
+    """Limits on the peaks, bytes, given that a level must not exceed ``value``."""
     if level.rows is not None:
         return list(limits)  # buffers that the level does not count may end anywhere
     left = value - int(level.access.min(axis=1).sum())
@@ -133,14 +126,6 @@ def excess_bound(problem: Problem) -> Bound:
     """A bound on the bytes beyond the capacities; positive only if no layout fits.
 
     The value is a sum over the pools; ``step`` is the step that shows it.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("fast", capacity=7), Pool("slow", capacity=4)
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [8, 6], pools=pools)
-    >>> excess_bound(two)
-    Bound(value=3, name='live bytes', step=0)
     """
     limits = [pool.capacity for pool in problem.pools]
     best = Bound(0, LIVE)
@@ -204,17 +189,6 @@ def least_access(problem: Problem, level: Level, limits: Sequence[int | None]) -
         A level of the objective; its ``access`` gives the costs, in its units.
     limits
         The largest peak each pool may have, bytes, or ``None``.
-
-    Examples
-    --------
-    Of 4, 5 and 6 bytes live at once, 7 bytes hold 6 at most; the other 9 cost one each.
-
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("fast", capacity=7), Pool("slow")
-    >>> three = Problem(("a", "b", "c"), [0, 0, 0], [1, 1, 1], [4, 5, 6], pools=pools)
-    >>> level = Level((0, 0), (0, 0), np.array([[0, 4], [0, 5], [0, 6]]))
-    >>> least_access(three, level, [7, None])
-    (0, 9)
     """
     if not level.access.any():
         return 0, 0

@@ -38,15 +38,6 @@ class PoolClimb:
         Rows in the order of the first layout.
     seed
         Seed of the random moves.
-
-    Examples
-    --------
-    >>> from cpplan.packing.pools.objective import objective_levels
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> climb = PoolClimb(problem, objective_levels(problem, "total"), np.arange(3), seed=0)
-    >>> climb.run(10, (12,), Deadline(60))
-    >>> climb.values, climb.layout.offset.tolist()
-    ((12,), [0, 4, 0])
     """
 
     def __init__(self, problem: Problem, levels: Sequence[Level], order: Ints, seed: int):

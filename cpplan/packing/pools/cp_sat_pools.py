@@ -74,25 +74,6 @@ def search_level(
     -------
     bool
         True if the model was small enough to be tried.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.packing.pools.objective import objective_levels
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> pools = Pool("fast", capacity=8), Pool("slow")
-    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
-    >>> start = PoolLayout(np.array([0, 1]), np.array([0, 0]))
-    >>> levels, layouts = objective_levels(problem, "preference")[:1], []
-    >>> task = LevelProblem(problem, levels, (8,), [8, None], lower=0, liquid=False)
-    >>> search_level(
-    ...     task, start, Budget(Deadline(60)), work=1,
-    ...     found=layouts.append, proved=lambda bound: None,
-    ... )
-    True
-    >>> layouts[-1].pool.tolist()
-    [1, 0]
     """
     from formulations.pools import Former, Placement, build
 
@@ -121,16 +102,7 @@ def search_level(
 
 
 def pool_units(problem: Problem) -> list[int]:
-    """Address unit of each pool, bytes; valid for any subset of its candidates.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> pools = Pool("p"), Pool("q", alignment=16)
-    >>> pool_units(Problem(("a", "b"), [0, 0], [1, 1], [24, 12], pools=pools))
-    [12, 16]
-    """
+    """Address unit of each pool, bytes; valid for any subset of its candidates."""
     units = []
     for number in range(len(problem.pools)):
         rows = [row for row in range(len(problem)) if number in problem.candidates_of(row)]

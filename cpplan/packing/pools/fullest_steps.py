@@ -26,14 +26,6 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Bou
 
     If all offsets are multiples of some ``a``, sizes and limits may be rounded up to ``a``. The
     largest padding in the pool is then subtracted, since it may lie above the peak.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> pools = Pool("fast", capacity=7), Pool("slow")
-    >>> three = Problem(("a", "b", "c"), [0, 0, 0], [1, 1, 1], [4, 5, 6], pools=pools)
-    >>> least_peak(three, 1, [7, None])
-    Bound(value=9, name='live bytes beyond the other pools', step=0)
     """
     others = [k for k in range(len(problem.pools)) if k != pool]
     movable = np.zeros(len(problem), bool)
@@ -69,13 +61,7 @@ def _fits(problem: Problem, row: int, limit: int | None) -> bool:
 
 
 def common_units(problem: Problem) -> list[int]:
-    """The number 1, and the alignment common to all offsets in all pools if it is larger.
-
-    Examples
-    --------
-    >>> common_units(Problem(("a", "b"), [0, 0], [1, 1], [4, 4], alignment=[4, 6]))
-    [1, 2]
-    """
+    """The number 1, and the alignment common to all offsets in all pools if it is larger."""
     pools = [pool.alignment for pool in problem.pools]
     own = np.unique(problem.alignment)
     return sorted({1, int(np.gcd.reduce([*np.lcm.outer(own, pools).ravel().tolist(), 0]) or 1)})
@@ -121,14 +107,7 @@ def _fullest_step(
 
 
 def live_profile(lower: Ints, upper: Ints, held: Ints) -> tuple[Ints, Ints]:
-    """Steps at which the live bytes change, and the bytes live from each on.
-
-    Examples
-    --------
-    >>> times, live = live_profile(np.array([0, 1]), np.array([2, 3]), np.array([4, 8]))
-    >>> times.tolist(), live.tolist()
-    ([0, 1, 2, 3], [4, 12, 8, 0])
-    """
+    """Steps at which the live bytes change, and the bytes live from each on."""
     times = np.unique(np.concatenate([lower, upper]))
     change = np.zeros(len(times), np.int64)
     np.add.at(change, np.searchsorted(times, lower), held)
@@ -140,11 +119,6 @@ def largest_sum(sizes: Sequence[int], room: int, unit: int) -> int:
     """The largest subset sum of ``sizes``, all multiples of ``unit``, that is at most ``room``.
 
     An integer keeps one bit for every sum that can be reached.
-
-    Examples
-    --------
-    >>> largest_sum([4, 6, 10], room=13, unit=2)
-    10
     """
     mask, reached = (1 << (room // unit + 1)) - 1, 1
     for size in sizes:

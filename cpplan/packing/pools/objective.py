@@ -39,12 +39,6 @@ def objective_value(
         One of ``OBJECTIVES``; see :func:`objective_levels`.
     pool, offset
         Position in ``problem.pools``, and byte offset in that pool, shape ``(n,)``.
-
-    Examples
-    --------
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
-    >>> objective_value(two, "preference", np.array([1, 0]), np.array([0, 0]))
-    (4, 4, 8)
     """
     return levels_value(problem, objective_levels(problem, objective), pool, offset)
 

@@ -109,16 +109,6 @@ def pack_pools(
     InputError
         If a buffer cannot lie in one of its pools, see ``check_candidates``, or the objective is
         not known.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> pools = Pool("fast", capacity=8), Pool("slow")
-    >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
-    >>> packing = pack_pools(problem, "preference", Budget(Deadline(60)))
-    >>> packing.status, packing.objective_value, packing.pool.tolist()
-    ('optimal', (4, 4, 8), [1, 0, 0])
     """
     check_candidates(problem)
     if levels is None:

@@ -61,12 +61,6 @@ def applies_to(problem: Problem) -> bool:
 
     Buffers must have no fixed offsets, and gaps must cover whole buffers: a buffer that holds only
     its upper bytes at some step can lie above another buffer there, and below it at another step.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> applies_to(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
-    True
     """
     spans = problem.spans
     whole = (spans.begin == 0) & (spans.end == problem.size[spans.buffer])
@@ -102,18 +96,6 @@ class CanonicalSearch(Rounds[_Attempt]):
         A reduced part to which the search applies.
     seed
         Seed of the perturbed orders.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from cpplan.model.problem import Problem
-    >>> from cpplan.packing.search.outcome import Outcome
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = CanonicalSearch(problem, seed=0)
-    >>> search.run(start, nodes=100, target=0, limit=None, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME

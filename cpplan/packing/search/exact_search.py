@@ -36,26 +36,12 @@ class _Turn(NamedTuple):
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if an exact search applies to the problem.
-
-    Examples
-    --------
-    >>> applies_to(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
-    True
-    """
+    """True if an exact search applies to the problem."""
     return canonical_search.applies_to(problem)
 
 
 def is_full(problem: Problem) -> bool:
-    """True if about as many bytes are live at every step, as in a perfect packing.
-
-    Examples
-    --------
-    >>> is_full(Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8]))
-    True
-    >>> is_full(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
-    False
-    """
+    """True if about as many bytes are live at every step, as in a perfect packing."""
     live = problem.live_bytes()[int(problem.lower.min(initial=0)) :]
     return len(live) > 0 and bool(live.min() >= _FULL_SHARE * live.max(initial=0) > 0)
 
@@ -69,15 +55,6 @@ class ExactSearch:
         A reduced part to which one of the searches applies.
     seed
         Seed of the perturbed orders.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = ExactSearch(problem, seed=0)
-    >>> search.run(start, nodes=100, target=0, limit=None, deadline=Deadline(60)).peak
-    12
     """
 
     def __init__(self, problem: Problem, seed: int):

@@ -59,15 +59,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if the search applies: gaps cover whole buffers, and there are not too many buffers.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Gap, Problem
-    >>> problem = Problem(("a",), lower=[0], upper=[3], size=[8], gaps={0: [Gap(1, 2, 0, 4)]})
-    >>> applies_to(problem)
-    False
-    """
+    """True if the search applies: gaps cover whole buffers, and there are not too many buffers."""
     windows = any(gap.begin < gap.end for gaps in problem.gaps.values() for gap in gaps)
     return not windows and len(problem) <= active().insertion_buffers
 
@@ -81,15 +73,6 @@ class InsertionSearch(LocalSearch):
         A reduced problem (see :func:`applies_to`).
     seed
         Seed of the random moves.
-
-    Examples
-    --------
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from cpplan.model.problem import Problem
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> InsertionSearch(problem, seed=0).run(start, moves=10, target=12, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME

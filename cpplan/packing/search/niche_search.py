@@ -62,14 +62,7 @@ _WORK_A_SLICE, _SECONDS_A_LOOK = 2_000_000, 2e-9
 
 
 def applies_to(problem: Problem) -> bool:
-    """True if buffers are whole rectangles without fixed offsets, with one alignment, and not many.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> applies_to(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
-    True
-    """
+    """True if buffers are whole rectangles without fixed offsets, of one alignment, and few."""
     if problem.gaps or problem.fixed or not 0 < len(problem) <= active().niche_buffers:
         return False
     entries = int((problem.upper - problem.lower).sum())
@@ -95,17 +88,6 @@ class NicheSearch(Rounds[_Attempt]):
         A reduced part to which the search applies.
     seed
         Seed of the orders in which ways are tried.
-
-    Examples
-    --------
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from cpplan.model.problem import Problem
-    >>> from cpplan.packing.search.outcome import Outcome
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = NicheSearch(problem, seed=0)
-    >>> search.run(start, nodes=100, target=0, limit=None, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME

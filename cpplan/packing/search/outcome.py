@@ -18,15 +18,7 @@ class Outcome(NamedTuple):
     bound_by: str | None = None
 
     def merged(self, other: Outcome) -> Outcome:
-        """The better packing and the better bound of both.
-
-        Examples
-        --------
-        >>> one = Outcome([0, 4], 12, 8, "bump")
-        >>> other = Outcome([8, 0], 13, 9, bound_by="CP-SAT")
-        >>> one.merged(other)
-        Outcome(offsets=[0, 4], peak=12, bound=9, found_by='bump', bound_by='CP-SAT')
-        """
+        """The better packing and the better bound of both."""
         merged = self
         if other.peak < merged.peak:
             merged = merged._replace(

@@ -59,13 +59,6 @@ class PrioritySearch(LocalSearch):
         A reduced problem; see :meth:`applies_to`.
     seed
         Seed of the random rules.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> PrioritySearch(problem, seed=0).run(start, moves=10, target=12, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME

@@ -33,13 +33,6 @@ class RankingSearch(LocalSearch):
         A reduced problem.
     seed
         Seed of the random moves.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> RankingSearch(problem, seed=0).run(start, moves=10, target=12, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME
@@ -96,14 +89,6 @@ class OrderMoves:
     earlier
         Share of the moves to an earlier place, for critical buffers and for others; other moves go
         to any place.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> moves = OrderMoves(problem, seed=0, together=0.5)
-    >>> row, at_hand = moves.pick([2])
-    >>> row, at_hand, moves.shift(np.arange(3), row, at_hand=at_hand).tolist()
-    (2, True, [0, 2, 1])
     """
 
     def __init__(

@@ -152,13 +152,6 @@ class TieOrders:
     """Orders of the buffers of a problem, by words over the letters of ``heuristics.preorders``.
 
     Total is not perturbed: many buffers share the same total, so that the other letters count.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 5], size=[4, 8, 4])
-    >>> sorted(TieOrders(problem, seed=0).perturbed("WSA").tolist())
-    [0, 1, 2]
     """
 
     def __init__(self, problem: Problem, seed: int):

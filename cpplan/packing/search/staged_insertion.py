@@ -151,16 +151,6 @@ class StagedInsertion(LocalSearch):
         A reduced problem; see :meth:`applies_to`.
     seed
         Seed of the random moves.
-
-    Examples
-    --------
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from cpplan.model.problem import Problem
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = StagedInsertion(problem, seed=0)
-    >>> search.run(start, moves=9, target=12, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME
@@ -306,15 +296,7 @@ def _near(lower: Ints, upper: Ints, length: Ints) -> Ints:
 
 
 def _stage_counts(problem: Problem, hardest_first: Ints) -> list[int]:
-    """Number of buffers of each stage, ascending; the last stage has all.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> problem = Problem(tuple("abc"), [0, 0, 0], [9, 9, 9], [1, 900, 29])
-    >>> _stage_counts(problem, np.array([1, 2, 0]))
-    [1, 2, 3]
-    """
+    """Number of buffers of each stage, ascending; the last stage has all."""
     area = (problem.size * (problem.upper - problem.lower).astype(float))[hardest_first]
     share = np.cumsum(area) / max(1.0, area.sum())
     counts = np.searchsorted(share, _STAGES[:-1]) + 1

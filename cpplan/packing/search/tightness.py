@@ -25,14 +25,6 @@ def tightness(problem: Problem) -> NDArray[np.float64]:
     """Weight by the fullest step that a buffer meets, 1 for the fullest of all; shape ``(n,)``.
 
     O(n + steps): the problem is reduced, so that it has few steps.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> tightness(Problem(("a", "b", "c"), [0, 1, 2], [2, 3, 4], [4, 8, 4])).round(3).tolist()
-    [1.0, 1.0, 1.0]
-    >>> tightness(Problem(("a", "b"), [0, 2], [2, 4], [8, 4])).round(3).tolist()
-    [1.0, 0.0]
     """
     live = problem.live_bytes()
     if not len(problem) or not live.max():

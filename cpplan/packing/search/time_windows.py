@@ -70,13 +70,6 @@ class TimeWindows:
     ----------
     problem
         A reduced problem.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 4], upper=[2, 5, 6], size=[4, 8, 4])
-    >>> windows = TimeWindows(problem)
-    >>> windows.count(0, 2), windows.rows(4, 6).tolist()
-    (2, [1, 2])
     """
 
     def __init__(self, problem: Problem):

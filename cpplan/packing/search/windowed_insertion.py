@@ -72,16 +72,6 @@ class WindowedInsertion(LocalSearch):
     ----------
     wide
         True if windows have too many buffers to search more than a few of them.
-
-    Examples
-    --------
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> from cpplan.model.problem import Problem
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = WindowedInsertion(problem, seed=0)
-    >>> search.run(start, moves=9, target=12, deadline=Deadline(60)).peak
-    12
     """
 
     name = NAME
@@ -251,15 +241,6 @@ def lightest_place(
     """The offset with the least cost of overlapped buffers, a multiple of ``step``; or ``None``.
 
     The buffer of ``room`` bytes must end at or below ``target``.
-
-    Examples
-    --------
-    >>> lightest_place(np.array([0, 8]), np.array([8, 4]), np.array([9.0, 1.0]), 4, 4, 16)
-    12
-    >>> lightest_place(np.array([0, 8]), np.array([8, 4]), np.array([9.0, 1.0]), 4, 4, 12)
-    8
-    >>> lightest_place(np.array([0, 8]), np.array([8, 4]), np.array([9.0, np.inf]), 4, 4, 12)
-    0
     """
     last = target - room
     if last < 0:

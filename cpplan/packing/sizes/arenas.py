@@ -71,17 +71,7 @@ class Arenas:
         return found
 
     def highest(self, limits: Ints) -> Ints:
-        """The highest offset of every row within limits on the arenas; negative if there is none.
-
-        Examples
-        --------
-        >>> from cpplan.model.problem import Problem
-        >>> from cpplan.packing.reduction import reduce_problem
-        >>> sizes = SizeSet(Problem(("a",), lower=[0], upper=[1], size=[0]), np.array([[4], [8]]))
-        >>> one = ArenaLevel("largest", np.array([1]), np.array([1]), np.array([0]))
-        >>> Arenas(sizes, reduce_problem(sizes.merged), [one]).highest(np.array([8, 10])).tolist()
-        [2]
-        """
+        """The highest offset of every row within limits on the arenas; negative if none is."""
         # Sizes without a limit have 2**62, so that differences stay within 64 bits.
         found: Ints = (np.minimum(limits, LIMIT)[:, None] - self.bytes).min(axis=0)
         return found
@@ -122,12 +112,6 @@ def objective_levels(
     First come the bytes above the capacities, if there are capacities; then the largest arena or
     the worst price; then, if ``prefix_stable``, the arena at every size from the largest to the
     smallest. Sizes are named by their ``labels``, or by their numbers.
-
-    Examples
-    --------
-    >>> bounds = np.array([4, 16])
-    >>> [x.name for x in objective_levels(bounds, bounds, "largest", prefix_stable=True)]
-    ['largest arena', 'arena at 1', 'arena at 0']
     """
     every = np.arange(len(bounds))
     ones, zeros = np.ones(len(bounds), np.int64), np.zeros(len(bounds), np.int64)

@@ -24,12 +24,6 @@ def arena_bounds(sizes: SizeSet) -> Ints:
     sizes are rounded up to it.
 
     O(n log n) for each size and alignment.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
-    >>> arena_bounds(SizeSet(problem, np.array([[1, 2], [100, 50]]))).tolist()
-    [51, 150]
     """
     spans, merged = sizes.merged.spans, sizes.merged
     bounds = np.array([lower_bound(sizes.at(k)).value for k in range(len(sizes))], np.int64)
@@ -64,15 +58,6 @@ def topmost_bound(problem: Problem, bytes: Ints, level: ArenaLevel, limits: Ints
 
     Returns 0 if numbers are too large. O(sizes × pairs of a step and a buffer live at it) for every
     alignment.
-
-    Examples
-    --------
-    >>> most = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 4])
-    >>> bytes, one, zero = np.array([[1, 4], [4, 1]]), np.ones(1, np.int64), np.zeros(1, np.int64)
-    >>> topmost_bound(most, bytes, ArenaLevel("arena at 1", one, one, zero), None)
-    5
-    >>> topmost_bound(most, bytes, ArenaLevel("arena at 0", zero, one, zero), np.array([9, 5]))
-    8
     """
     spans = problem.spans
     pairs = int((spans.upper - spans.lower).sum())

@@ -27,24 +27,7 @@ NAME = "order search"
 
 
 class OrderClimb:
-    """A local search that continues from the best layout known.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> from cpplan.packing.reduction import reduce_problem
-    >>> from cpplan.packing.sizes.arenas import Arenas
-    >>> from cpplan.packing.sizes.arenas import objective_levels
-    >>> from cpplan.packing.sizes.size_set import SizeSet
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
-    >>> sizes, zero = SizeSet(problem, np.array([[1, 2], [100, 50]])), np.zeros(2, np.int64)
-    >>> levels = objective_levels(np.array([51, 150]), zero, "largest", prefix_stable=True)
-    >>> arenas = Arenas(sizes, reduce_problem(sizes.merged), levels)
-    >>> best = BestLayout(arenas, zero, np.array([0, 100]), "hand")
-    >>> OrderClimb(best, seed=0).start(Deadline(60))
-    >>> arenas.of(best.best).tolist()
-    [51, 150]
-    """
+    """A local search that continues from the best layout known."""
 
     def __init__(self, best: BestLayout, seed: int):
         self.best, self.arenas, self.problem = best, best.arenas, best.arenas.reduction.problem

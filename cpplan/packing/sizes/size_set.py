@@ -50,13 +50,6 @@ class SizeSet:
     ------
     InputError
         If there is no size, ``bytes`` has another shape or is negative, or gaps have windows.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[0, 0])
-    >>> sizes = SizeSet(problem, np.array([[4, 9], [8, 2]]), ("n=1", "n=8"))
-    >>> sizes.merged.size.tolist(), sizes.arenas(np.array([0, 8])).tolist()
-    ([8, 9], [17, 10])
     """
 
     problem: Problem
@@ -197,15 +190,6 @@ class SizesLayout:
         Name of the method that found the offsets.
     runtime
         Seconds.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> from cpplan.packing.sizes.solve import layout_for_sizes
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
-    >>> plan = layout_for_sizes(problem, np.array([[1, 2], [100, 50]]), prefix_stable=True)
-    >>> plan.status, plan.offset.tolist(), plan.arena.tolist(), plan.price.tolist()
-    ('optimal', [50, 0], [51, 150], [17.0, 1.0])
     """
 
     name: str
@@ -237,16 +221,6 @@ class SizesLayout:
         """One row a size: ``arena``, ``lower_bound``, ``alone``, ``alone_bound``, ``price``.
 
         ``arena`` and ``price`` are missing if there is no plan.
-
-        Examples
-        --------
-        >>> from cpplan.model.problem import Problem
-        >>> from cpplan.packing.sizes.solve import layout_for_sizes
-        >>> problem = Problem(("a",), lower=[0], upper=[1], size=[0])
-        >>> print(layout_for_sizes(problem, np.array([[4], [8]])).to_frame().to_string(index=False))
-        size  arena  lower_bound  alone  alone_bound  price
-           0      4            4      4            4    1.0
-           1      8            8      8            8    1.0
         """
         import pandas
 

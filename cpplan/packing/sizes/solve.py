@@ -99,13 +99,6 @@ def layout_for_sizes(
     ------
     InputError
         If an argument contradicts another, or the problem cannot be planned in this way.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[0, 0, 0])
-    >>> plan = layout_for_sizes(problem, np.array([[4, 8, 4], [9, 9, 1]]))
-    >>> plan.status, plan.arena.tolist(), plan.alone.tolist()
-    ('optimal', [17, 18], [12, 18])
     """
     if objective not in get_args(SizesObjective):
         known = ", ".join(get_args(SizesObjective))

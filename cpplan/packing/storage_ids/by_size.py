@@ -25,12 +25,6 @@ def shared_objects(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
     """By decreasing size, each into the smallest storage that is free during its lifespan.
 
     Ties by first step. No storage ever grows. O(n × storages × log n).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
-    >>> shared_objects(problem, np.zeros(3, np.int64), Deadline(60)).tolist()
-    [1, 0, 1]
     """
     storage = np.zeros(len(problem), np.int64)
     first, spans = problem.first_span.tolist(), problem.spans
@@ -66,12 +60,6 @@ def shared_objects_improved(problem: Problem, group: Ints, deadline: Deadline) -
     buffer is the one with the fewest idle steps between it and another buffer of some free storage;
     ties go to the larger buffer. If no storage is free, the largest buffer gets a new one. Gaps are
     not used. At worst O(n² × storages) numpy work, mostly O(n²).
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
-    >>> shared_objects_improved(problem, np.zeros(3, np.int64), Deadline(60)).tolist()
-    [1, 0, 1]
     """
     storage = np.zeros(len(problem), np.int64)
     used = 0
@@ -128,15 +116,7 @@ def _by_idle_time(problem: Problem, deadline: Deadline) -> Ints:
 
 
 class _Timeline:
-    """The steps at which a storage is in use: ascending, disjoint ranges.
-
-    Examples
-    --------
-    >>> timeline = _Timeline()
-    >>> timeline.fill([(2, 4), (6, 8)])
-    >>> timeline.is_free([(0, 2), (4, 6)]), timeline.is_free([(3, 5)])
-    (True, False)
-    """
+    """The steps at which a storage is in use: ascending, disjoint ranges."""
 
     def __init__(self) -> None:
         self._lower: list[int] = []

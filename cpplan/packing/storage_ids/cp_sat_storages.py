@@ -51,19 +51,6 @@ def improve(
         Called with the storage numbers of every solution, in the calling thread.
     proved
         Called with every bound on the total, bytes, in the calling thread.
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
-    >>> solutions, bounds = [], []
-    >>> improve(
-    ...     problem, np.zeros(3, np.int64), np.arange(3), Budget(Deadline(60)),
-    ...     found=solutions.append, proved=bounds.append,
-    ... )
-    >>> solutions[-1].tolist(), max(bounds)
-    ([0, 1, 0], 14)
     """
     reduction = reduce_problem(problem)
     rows = reduction.rows
@@ -122,14 +109,7 @@ def _literals(problem: Problem) -> int:
 
 
 def count_entries(problem: Problem) -> int:
-    """Upper bound on the literals of the constraints on live buffers at a step. O(n log n).
-
-    Examples
-    --------
-    >>> from cpplan.model.problem import Problem
-    >>> count_entries(Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6]))
-    12
-    """
+    """Upper bound on the literals of the constraints on live buffers at a step. O(n log n)."""
     spans = problem.spans
     steps = np.zeros(len(problem), np.int64)
     np.add.at(steps, spans.buffer, spans.upper - spans.lower)

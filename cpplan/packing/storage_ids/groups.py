@@ -36,12 +36,6 @@ def group_keys(
     ------
     InputError
         If a buffer has no group; the message names it.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 2], size=[4, 8])
-    >>> group_keys(problem, problem, {"a": "global", "b": "global.texture"})
-    ('global', 'global.texture')
     """
     if group_by is None:
         return None
@@ -76,13 +70,7 @@ def group_keys(
 
 
 def as_labels(keys: Sequence[str] | None, count: int) -> Ints:
-    """Keys as numbers, shape ``(n,)``, in the order in which they first occur.
-
-    Examples
-    --------
-    >>> as_labels(("float32", "int8", "float32"), 3).tolist(), as_labels(None, 2).tolist()
-    ([0, 1, 0], [0, 0])
-    """
+    """Keys as numbers, shape ``(n,)``, in the order in which they first occur."""
     if keys is None:
         return np.zeros(count, np.int64)
     number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
@@ -90,18 +78,7 @@ def as_labels(keys: Sequence[str] | None, count: int) -> Ints:
 
 
 def buffer_tensors(program: Program, problem: Problem) -> dict[str, Tensor]:
-    """The tensor of every buffer of a program (see ``liveness``).
-
-    Examples
-    --------
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.model.graph import Graph, Op
-    >>> from cpplan.program.liveness import to_problem
-    >>> tensors = (Tensor("x", 4, kind="input"), Tensor("y", 4, dtype="int8", kind="output"))
-    >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
-    >>> buffer_tensors(program, to_problem(program))["y"].dtype
-    'int8'
-    """
+    """The tensor of every buffer of a program (see ``liveness``)."""
     by_name = {
         prefix + tensor.name: tensor
         for prefix, inner in instances(program)

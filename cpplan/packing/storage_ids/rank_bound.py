@@ -20,12 +20,6 @@ def rank_bound(problem: Problem, group: Ints) -> Bound:
     size, even while a gap leaves it only a window.
 
     O(n) numpy work for each distinct size.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 3], upper=[2, 3, 4], size=[4, 4, 6])
-    >>> rank_bound(problem, np.zeros(3, np.int64))
-    Bound(value=10, name='live buffers by rank', step=None)
     """
     total = 0
     for label in np.unique(group).tolist():
@@ -34,14 +28,7 @@ def rank_bound(problem: Problem, group: Ints) -> Bound:
 
 
 def positional_maxima(problem: Problem) -> Ints:
-    """For every rank k, the size of the largest k-th largest live buffer, shape ``(ranks,)``.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 3], upper=[2, 3, 4], size=[4, 4, 6])
-    >>> positional_maxima(problem).tolist()
-    [6, 4]
-    """
+    """For every rank k, the size of the largest k-th largest live buffer, shape ``(ranks,)``."""
     spans = problem.spans
     held = np.flatnonzero(spans.end > spans.begin)
     # Several windows of one gap are one buffer.

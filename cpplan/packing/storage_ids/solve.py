@@ -37,14 +37,7 @@ class StorageAlgorithm(Protocol):
 
 
 def bump(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
-    """A storage for every buffer: no reuse.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 2], size=[4, 8])
-    >>> bump(problem, np.zeros(2, np.int64), Deadline(60)).tolist()
-    [0, 1]
-    """
+    """A storage for every buffer: no reuse."""
     return np.arange(len(problem), dtype=np.int64)
 
 

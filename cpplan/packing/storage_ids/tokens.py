@@ -30,12 +30,6 @@ def storage_tokens(
 
     Relay never frees parameters and constants: use ``inputs="keep", constants="keep"`` to get its
     storages.
-
-    Examples
-    --------
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[1, 2, 3], size=[100, 1700, 1600])
-    >>> storage_tokens(problem, np.zeros(3, np.int64), Deadline(60)).tolist()
-    [0, 1, 1]
     """
     storage = np.zeros(len(problem), np.int64)
     size, upper = problem.size.tolist(), problem.upper.tolist()
@@ -61,15 +55,7 @@ def storage_tokens(
 
 
 class _FreeStorages:
-    """Free storages of one group, by size; ties by the time at which they became free.
-
-    Examples
-    --------
-    >>> free = _FreeStorages()
-    >>> free.put(100, 0)
-    >>> free.take(1700, 16) is None, free.take(1600, 16)
-    (True, 0)
-    """
+    """Free storages of one group, by size; ties by the time at which they became free."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, int, int]] = []

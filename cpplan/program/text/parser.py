@@ -30,17 +30,6 @@ def parse_program(text: str) -> Program:
     ------
     InputError
         Names the line and what was expected there.
-
-    Examples
-    --------
-    >>> program = parse_program('''
-    ... program tiny
-    ... input %x : float32[2]
-    ... %y = relu(%x) : float32[2] {%y over %x}
-    ... return %y
-    ... ''')
-    >>> program.names, program.graph.op["relu"].in_place
-    (('relu',), (('y', 'x'),))
     """
     if not isinstance(text, str):
         raise InputError(f"expected the text of a program, not {type(text).__name__}")

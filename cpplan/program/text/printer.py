@@ -51,21 +51,6 @@ def format_program(program: Program) -> str:
     """Text of a program, which :func:`cpplan.program.text.parser.parse_program` reads back exactly.
 
     The comment after a binding has the bytes of its results, and the bytes live while it runs.
-
-    Examples
-    --------
-    >>> graph = Graph(
-    ...     "tiny",
-    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
-    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
-    ... )
-    >>> print(format_program(to_anf(graph, ["a", "a", "b"])))
-    program tiny
-    input %x : 8
-    %t = conv(%x) : 16 {name = a}  # 16 B, live 24 B
-    %t~1 = conv(%x) {name = a}  # 16 B, live 24 B
-    %y = pool(%t~1) : 4 {name = b}  # 4 B, live 20 B
-    return %y
     """
     live = program.live_bytes()
     steps = program.starts[-1]

@@ -20,14 +20,7 @@ _T = TypeVar("_T")
 
 
 class Line:
-    """The tokens of one line, read from left to right.
-
-    Examples
-    --------
-    >>> line = Lines("%y = relu(%x)  # a comment").next("a binding")
-    >>> line.tensor(), line.take("="), line.word("a kind"), line.ahead
-    ('y', True, 'relu', '(')
-    """
+    """The tokens of one line, read from left to right."""
 
     def __init__(self, number: int, tokens: list[str]):
         self.number, self.tokens, self.at = number, tokens, 0
@@ -107,13 +100,7 @@ class Line:
 
 
 class Lines:
-    """The lines of a text that have tokens; ``next`` raises an ``InputError`` after the last.
-
-    Examples
-    --------
-    >>> Lines("\\n# nothing").peek() is None
-    True
-    """
+    """The lines of a text that have tokens; ``next`` raises an ``InputError`` after the last."""
 
     def __init__(self, text: str):
         self.lines = self._read(text)

@@ -56,19 +56,6 @@ def as_chain(problem: RematProblem) -> Chain | None:
 
     In a chain each unit writes one value of the same size, needs no other bytes, and waits only for
     the units whose values it reads; forward units may run again; only the last value is kept.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f0", outputs=("x",)),
-    ...     Op("f1", inputs=("x",), outputs=("y",)),
-    ...     Op("g0", inputs=("x", "y"), outputs=("z",)),
-    ... )
-    >>> graph = Graph("chain", tuple(Tensor(name, 8) for name in "xyz"), ops)
-    >>> as_chain(remat_problem(graph))
-    Chain(forward=(0, 1), backward=(2,), size=8, base=0)
     """
     ordering, count = problem.ordering, len(problem)
     plain = count % 2 and len(ordering.size) == count and not ordering.entry
@@ -110,15 +97,6 @@ def solve_chain(
         Bytes.
     deadline
         Raises ``TimeUpError`` when it passes.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(forward_and_back())
-    >>> found = solve_chain(problem, as_chain(problem), 24, Deadline(60))
-    >>> found.schedule, found.cost, found.bound
-    ((0, 1, 2, 3, 0, 4), 6, 6)
     """
     last = len(chain.backward)
     # Slots beyond one for every live value have no effect.

@@ -38,20 +38,6 @@ def checkpoint(
     ------
     TimeUpError
         If the deadline passes.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = tuple(Tensor(f"a{k}", 1) for k in range(9))
-    >>> links = [()] + [(k - 1,) for k in range(1, 5)] + [(k - 1, 8 - k) for k in range(5, 9)]
-    >>> ops = (
-    ...     Op(f"f{k}", inputs=tuple(f"a{j}" for j in link), outputs=(f"a{k}",))
-    ...     for k, link in enumerate(links)
-    ... )
-    >>> problem = remat_problem(Graph("chain", tensors, tuple(ops)))
-    >>> problem.peak(range(9)), checkpoint(problem, 5, Deadline(10))
-    (6, (0, 1, 2, 3, 4, 5, 6, 7, 0, 8))
     """
     units = given_order(problem) if order is None else tuple(order)
     parts = _Parts(problem, units)
@@ -72,37 +58,13 @@ def checkpoint(
 
 
 def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
-    """The schedule by √units segments of the given order, without a limit: Chen et al. (2016).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = tuple(Tensor(f"a{k}", 1) for k in range(9))
-    >>> links = [()] + [(k - 1,) for k in range(1, 5)] + [(k - 1, 8 - k) for k in range(5, 9)]
-    >>> ops = (
-    ...     Op(f"f{k}", inputs=tuple(f"a{j}" for j in link), outputs=(f"a{k}",))
-    ...     for k, link in enumerate(links)
-    ... )
-    >>> square_root_segments(remat_problem(Graph("chain", tensors, tuple(ops))))
-    (0, 1, 2, 3, 4, 5, 6, 7, 0, 8)
-    """
+    """The schedule by √units segments of the given order, without a limit: Chen et al. (2016)."""
     parts = _Parts(problem, given_order(problem))
     return parts.schedule(parts.root)
 
 
 def given_order(problem: RematProblem) -> tuple[int, ...]:
-    """The units as numbered if that is a valid order, else some valid order.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 4), Tensor("y", 1, kind="output")
-    >>> ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
-    >>> given_order(remat_problem(Graph("g", tensors, ops)))
-    (0, 1)
-    """
+    """The units as numbered if that is a valid order, else some valid order."""
     numbered = range(len(problem))
     if problem.ordering.is_order(numbered):
         return tuple(numbered)

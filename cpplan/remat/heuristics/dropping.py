@@ -45,13 +45,6 @@ def drop(
     ------
     TimeUpError
         If the deadline passes.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> drop(remat_problem(read_at_the_end()), range(4), 12, Deadline(600))
-    (0, 1, 2, 0, 3)
     """
     if not prepare(SCHEDULES, deadline):
         raise TimeUpError

@@ -42,11 +42,6 @@ class Rule(NamedTuple):
     future
         True if the distance is the number of units of the order before the value's next use, false
         if it is the number of units run since its last one.
-
-    Examples
-    --------
-    >>> Rule(1, 1, 1, future=False) == DTR
-    True
     """
 
     size: float
@@ -80,14 +75,6 @@ def evict(
     ------
     TimeUpError
         If the deadline passes.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> problem.peak([0, 1, 2, 3]), evict(problem, [0, 1, 2, 3], 12, Deadline(10))
-    (14, (0, 1, 2, 0, 3))
     """
     deadline.check()
     units = tuple(order)
@@ -101,16 +88,6 @@ class Evictions:
     """Eviction by several rules on one problem; its arrays are made once.
 
     A schedule exceeds the limit if no value is left to free.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 4), Tensor("y", 1, kind="output")
-    >>> ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
-    >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> Evictions(problem).run([0, 1], 3, DTR, Deadline(10))
-    (0, 1)
     """
 
     def __init__(self, problem: RematProblem):

@@ -46,14 +46,6 @@ def round_relaxation(
     ------
     TimeUpError
         If the deadline passes, or the solver gives up, before the first relaxation is solved.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> chain = forward_and_back()
-    >>> round_relaxation(remat_problem(chain), 24, range(5), Deadline(60))
-    (0, 1, 2, 3, 0, 4)
     """
     from formulations.checkmate import build, count_variables
 
@@ -121,19 +113,6 @@ def complete(
         All units, in the order of their first runs. Stage t ends with the first run of the t-th.
     retained
         For every storage, the stages before which it is kept from the stage before.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("a", "b"), outputs=("c",)),
-    ... )
-    >>> problem = remat_problem(Graph("g", tuple(Tensor(name, 8) for name in "abc"), ops))
-    >>> complete(problem, range(3), [{1}, {2}, set()])
-    (0, 1, 0, 2)
     """
     ordering = problem.ordering
     first = {unit: t for t, unit in enumerate(order)}

@@ -53,13 +53,6 @@ def retain_by_cuts(
     ------
     TimeUpError
         If the deadline passes.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> retain_by_cuts(remat_problem(read_at_the_end()), 12, range(4), Deadline(600))
-    (0, 1, 2, 0, 3)
     """
     units = tuple(order)
     cuts = _Cuts(problem, limit, units, deadline)
@@ -80,19 +73,6 @@ def orders_by_need(problem: RematProblem) -> list[tuple[int, ...]]:
 
     The need of a unit is the most bytes that it, or a unit that it waits for, accesses. Of the
     units that one waits for, those of most need run first.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("a", 1), Tensor("b", 9), Tensor("c", 2)
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("a",), outputs=("c",)),
-    ... )
-    >>> orders_by_need(remat_problem(Graph("g", tensors, ops)))
-    [(0, 2, 1), (0, 1, 2)]
     """
     ordering = problem.ordering
     need = accessed_bytes(problem).tolist()

@@ -31,14 +31,6 @@ def cheapest_staged(
     ------
     TimeUpError
         If the deadline passes before a schedule is found or proved not to exist.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> chain = forward_and_back()
-    >>> cheapest_staged(remat_problem(chain), 24, range(5), Deadline(60))
-    (0, 1, 2, 3, 0, 4)
     """
     from formulations.checkmate import build, count_variables
 

@@ -62,14 +62,6 @@ def first_schedules(
         any case.
     reorder
         True to try further orders, by need, if these leave much to gain.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> first_schedules(problem, 12, [range(4)], Deadline(600))
-    [Start(schedule=(0, 1, 2, 0, 3), name='greedy dropping')]
     """
     tried = list(dict.fromkeys(tuple(int(unit) for unit in order) for order in orders))
     made = [[Start(order, "order")] for order in tried]
@@ -134,14 +126,6 @@ def smallest_evicted(
     For some limits, eviction finds a schedule with far fewer bytes than the limit. So limits from
     ``least`` to the peak of each order are tried, at equal ratios. Returns ``None`` if no schedule
     is cheap enough; when the deadline passes, the best schedule so far.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> smallest_evicted(problem, 12, [range(4)], Deadline(600), most_cost=5)
-    Start(schedule=(0, 1, 2, 0, 3), name='farthest_use')
     """
     count, found = active().even_limits, list[tuple[int, int | float, tuple[int, ...]]]()
     tried = dict.fromkeys(tuple(int(unit) for unit in order) for order in orders)
@@ -183,14 +167,6 @@ def smallest_by_cuts(
     ----------
     reorder
         True to try orders by need as well.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> smallest_by_cuts(problem, 11, [range(4)], Deadline(600), most_cost=5)
-    Start(schedule=(0, 1, 2, 0, 3), name='minimum cuts')
     """
     found = list[tuple[int, int | float, tuple[int, ...]]]()
     more = orders_by_need(problem) if reorder else []

@@ -25,13 +25,6 @@ def without_unread_runs(
     ----------
     joint
         True if first runs may change places, so that a later run may become the first one.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> without_unread_runs(remat_problem(read_at_the_end()), [0, 1, 0, 2, 0, 3])
-    (0, 1, 2, 0, 3)
     """
     found = tuple(schedule)
     while len(found) > len(problem):

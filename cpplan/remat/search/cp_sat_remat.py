@@ -68,16 +68,6 @@ def improve_schedule(
     -------
     RematOutcome or None
         ``None`` if no schedule within the limit is known.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> problem = remat_problem(forward_and_back())
-    >>> found = improve_schedule(problem, 24, range(5), Budget(Deadline(60)))
-    >>> found.schedule, found.peak, found.cost, found.bound
-    ((0, 1, 2, 3, 0, 4), 24, 6, 6)
     """
     once = sum_costs(problem.cost)
     start = tuple(start)

@@ -60,15 +60,6 @@ class Descent:
     ----------
     best
         The schedule of least peak so far.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> descent = Descent(remat_problem(read_at_the_end()), 5, [0, 1, 2, 3])
-    >>> descent.run(Deadline(10), target=12)
-    >>> descent.best.schedule, descent.best.peak, descent.best.cost
-    ((0, 1, 2, 0, 3), 12, 5)
     """
 
     def __init__(

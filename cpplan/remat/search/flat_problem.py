@@ -67,18 +67,7 @@ _FLAT: WeakKeyDictionary[RematProblem, FlatProblem] = WeakKeyDictionary()
 
 
 def flatten(problem: RematProblem) -> FlatProblem:
-    """The arrays of a problem, made once and shared. O(units + accesses).
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("x", 1, kind="input"), Tensor("a", 8), Tensor("y", 4, kind="output")
-    >>> ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
-    >>> flat = flatten(remat_problem(Graph("g", tensors, ops)))
-    >>> flat.writer.tolist(), flat.reads.tolist(), flat.writes.tolist()
-    ([-1, 0, 1], [0, 1], [1, 2])
-    """
+    """The arrays of a problem, made once and shared. O(units + accesses)."""
     known = _FLAT.get(problem)
     if known is None:
         known = _FLAT[problem] = _flatten(problem)

@@ -88,15 +88,6 @@ def search_schedules(
         Most moves to try; if ``None``, moves end with the deadline, or after some minutes.
     report
         Called at every better schedule.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> outcome = search_schedules(problem, 12, [0, 1, 2, 3], Budget(Deadline(10)), moves=1000)
-    >>> outcome.schedule, outcome.peak, outcome.cost
-    ((0, 1, 2, 0, 3), 12, 5)
     """
     deadline, schedule = budget.deadline, tuple(int(unit) for unit in start)
     least = problem.total_cost(range(len(problem)))
@@ -208,16 +199,6 @@ class Cooling:
         Number of calls of the loop that makes the moves.
     deadline
         Ends the round.
-
-    Examples
-    --------
-    >>> deadline = Deadline(10, deterministic=True)
-    >>> cooling = Cooling(1.0, 0.01, 4, deadline)
-    >>> [round(temperature, 3) for temperature in cooling.step(0)]
-    [1.0, 0.316]
-    >>> deadline.spend(5)  # half of the time for a quarter of the moves
-    >>> [round(temperature, 3) for temperature in cooling.step(1)]
-    [0.1, 0.01]
     """
 
     def __init__(self, hot: float, cold: float, calls: int, deadline: Deadline):

@@ -136,15 +136,6 @@ def search_packed(
         First offsets of the start's buffers, from a packing that need not fit.
     report
         Called at every better schedule that fits.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> found = search_packed(problem, 12, [0, 1, 2, 3], Budget(Deadline(60)), moves=2000)
-    >>> found.schedule, found.peak, found.cost
-    ((0, 1, 2, 0, 3), 12, 5)
     """
     deadline, schedule = budget.deadline, np.fromiter(start, np.int64)
     buffers = RetentionBuffers(problem, residency or Residency(), limit)

@@ -69,16 +69,6 @@ def improve_windows(
     ------
     InputError
         If ``start`` exceeds the limit.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import forward_and_back
-    >>> from cpplan.remat.problem import remat_problem
-    >>> from cpplan.runtime.deadline import Deadline
-    >>> problem = remat_problem(forward_and_back())
-    >>> start = [0, 1, 0, 1, 2, 3, 0, 4]
-    >>> improve_windows(problem, 24, start, Budget(Deadline(60)), searches=1).cost
-    6
     """
     peak = problem.peak(start)
     if peak > limit:
@@ -176,22 +166,6 @@ def remat_window(
     ------
     InputError
         If the window is empty or reaches beyond the schedule.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> ops = (
-    ...     Op("f", outputs=("a",)),
-    ...     Op("g", inputs=("a",), outputs=("b",)),
-    ...     Op("h", inputs=("a", "b"), outputs=("c",)),
-    ... )
-    >>> problem = remat_problem(Graph("g", tuple(Tensor(name, 8) for name in "abc"), ops))
-    >>> window = remat_window(problem, [0, 1, 2], 1, 2)
-    >>> window.units, window.done, window.runs
-    ((0, 1), frozenset({0}), (1,))
-    >>> window.problem.ordering.present.tolist(), window.problem.ordering.kept.tolist()
-    ([True, False], [True, True])
     """
     if not 0 <= begin < end <= len(schedule):
         raise InputError(f"[{begin}, {end}) is no window of {len(schedule)} runs")

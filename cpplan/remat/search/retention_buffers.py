@@ -62,16 +62,6 @@ class RetentionBuffers:
         Bytes of the block of inputs that no op reads.
     inner_alignment
         Alignment of all blocks.
-
-    Examples
-    --------
-    >>> from cpplan.model.graph import Graph, Op, Tensor
-    >>> from cpplan.remat.problem import remat_problem
-    >>> tensors = Tensor("x", 3, kind="input", alignment=4), Tensor("y", 8, kind="output")
-    >>> graph = Graph("g", tensors, (Op("f", outputs=("y",)),))
-    >>> buffers = RetentionBuffers(remat_problem(graph), Residency(), 16)
-    >>> buffers.room, buffers.entry, buffers.inner_alignment
-    (16, 3, 4)
     """
 
     def __init__(self, problem: RematProblem, residency: Residency, limit: int):
@@ -252,16 +242,6 @@ def separate_retentions(
         Generator for the order of moves.
     moves
         The most moves to try; if ``None``, until the deadline.
-
-    Examples
-    --------
-    >>> columns = [0, 0, 1], [1, 2, 2], [4, 2, 4], [1, 1, 1]
-    >>> retentions = Retentions(*map(np.array, columns))
-    >>> offsets, shared = separate_retentions(
-    ...     retentions, np.array([0, 0, 0]), 6, Deadline(60), np.random.default_rng(0), moves=100
-    ... )
-    >>> shared, offsets[0] == offsets[2]
-    (0, np.True_)
     """
     count = len(retentions.size)
     low, best = offsets.copy(), offsets.copy()

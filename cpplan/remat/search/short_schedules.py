@@ -51,14 +51,6 @@ def short_schedules(
         Order of the units' first runs, if it is given.
     again
         Most repetitions; by default ``RematTuning.short_again``.
-
-    Examples
-    --------
-    >>> from cpplan.model.small_graphs import read_at_the_end
-    >>> from cpplan.remat.problem import remat_problem
-    >>> problem = remat_problem(read_at_the_end())
-    >>> list(short_schedules(problem, 12, 5, Deadline(10)))
-    [(0, 1, 2, 0, 3)]
     """
     again = _SHORT_AGAIN if again is None else again
     units = range(len(problem))

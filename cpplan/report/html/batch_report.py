@@ -48,13 +48,6 @@ def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
     ------
     InputError
         If the table has no rows, or lacks one of these columns.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> rows = {"model": ["a", "a"], "setting": ["x", "y"], "bytes": [12, 16]}
-    >>> batch_report(pandas.DataFrame(rows)).startswith("<!doctype html>")
-    True
     """
     return fill_page(
         "batch.html",

@@ -85,14 +85,6 @@ def plan_report(
     ------
     InputError
         If the plan is for another model.
-
-    Examples
-    --------
-    >>> import cpplan
-    >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> text = plan_report(cpplan.solve(problem))
-    >>> text.startswith("<!doctype html>"), "http://" in text or "https://" in text
-    (True, False)
     """
     facts = dict(notes or {})
     if plan.spills and source is not None and plan.offset is not None:

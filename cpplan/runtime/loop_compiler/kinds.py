@@ -101,11 +101,6 @@ def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:
     LoopError
         If its entries are not ``bool``, ``int32``, ``int64``, ``uint64``, ``float32`` or
         ``float64``.
-
-    Examples
-    --------
-    >>> array_kind(np.dtype("int32"), 1).stored
-    'i32'
     """
     code = f"{dtype.kind}{dtype.itemsize}"
     if code not in _ITEMS or not dtype.isnative:
@@ -114,13 +109,7 @@ def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:
 
 
 def llvm_types(kind: Kind) -> list[str]:
-    """LLVM types of the operands that hold a value of a kind.
-
-    Examples
-    --------
-    >>> llvm_types(Group((INT, FLOAT)))
-    ['i64', 'double']
-    """
+    """LLVM types of the operands that hold a value of a kind."""
     if isinstance(kind, Number):
         return [kind.llvm]
     if isinstance(kind, Array):
@@ -131,13 +120,7 @@ def llvm_types(kind: Kind) -> list[str]:
 
 
 def result_type(kind: Kind) -> str:
-    """LLVM type of a function's result.
-
-    Examples
-    --------
-    >>> result_type(Group((INT, FLOAT))), result_type(NOTHING)
-    ('{i64, double}', 'void')
-    """
+    """LLVM type of a function's result."""
     parts = llvm_types(kind)
     return f"{{{', '.join(parts)}}}" if parts else "void"
 
@@ -173,11 +156,6 @@ def joined(one: Kind, other: Kind) -> Kind:
     ------
     LoopError
         If there is no such kind: signed and unsigned integers do not mix.
-
-    Examples
-    --------
-    >>> joined(INT, FLOAT) is FLOAT
-    True
     """
     if one == other:
         return one
@@ -191,13 +169,7 @@ def joined(one: Kind, other: Kind) -> Kind:
 
 
 def described(kind: Kind) -> str:
-    """Kind in words.
-
-    Examples
-    --------
-    >>> described(Array(INT, "i64", 2))
-    'an array of int in 2 dimensions'
-    """
+    """Kind in words."""
     if isinstance(kind, Number):
         return kind.name
     if isinstance(kind, Array):

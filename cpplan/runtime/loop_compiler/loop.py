@@ -97,17 +97,6 @@ class CompiledLoop:
     """A function that is compiled for each kind of arguments; other threads run meanwhile.
 
     ``python`` is the function itself.
-
-    Examples
-    --------
-    >>> @compiled_loop
-    ... def total(numbers):
-    ...     found = 0
-    ...     for number in numbers:
-    ...         found += number
-    ...     return found
-    >>> int(total.python(np.arange(4)))
-    6
     """
 
     def __init__(self, python: Callable[..., Any]):

@@ -42,13 +42,7 @@ _ORDERS = {
 
 
 def constant(value: object) -> Value:
-    """Operand of a constant number.
-
-    Examples
-    --------
-    >>> constant(3).parts
-    ('3',)
-    """
+    """Operand of a constant number."""
     import numpy as np
 
     if isinstance(value, bool | np.bool_):

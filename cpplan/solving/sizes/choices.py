@@ -82,13 +82,6 @@ def merge_related(problem: Problem, relations: Sequence[Relation]) -> tuple[Prob
 
     Such buffers have equal sizes at all values of the variables: graphs of symbolic sizes require
     that of aliases in place.
-
-    Examples
-    --------
-    >>> problem = Problem(("x", "y", "z"), lower=[0, 1, 2], upper=[2, 3, 4], size=[8, 8, 4])
-    >>> merged, row = merge_related(problem, [Relation("in place", "y", "x")])
-    >>> merged.names, merged.lower.tolist(), merged.upper.tolist(), row.tolist()
-    (('x', 'z'), [0, 2], [3, 4], [0, 0, 1])
     """
     number = {name: k for k, name in enumerate(problem.names)}
     first = list(range(len(problem)))

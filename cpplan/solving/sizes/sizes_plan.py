@@ -142,13 +142,7 @@ class SizesPlan:
 
 
 def size_label(values: Mapping[str, int]) -> str:
-    """Text for the values of variables.
-
-    Examples
-    --------
-    >>> size_label({"N": 8, "H": 224})
-    'N=8, H=224'
-    """
+    """Text for the values of variables."""
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 

@@ -189,11 +189,6 @@ def _with_changes(
     """A schedule after some changes.
 
     A change inserts ops before a step or, if it has no ops, leaves the step out.
-
-    Examples
-    --------
-    >>> _with_changes(("f", "g", "f"), [(1, ("k",)), (2, ())])
-    ('f', 'k', 'g')
     """
     before: dict[int, dict[str, None]] = {}
     left_out = {step for step, ops in changes if not ops}

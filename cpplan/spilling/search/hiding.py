@@ -27,19 +27,6 @@ def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -
         Cycles of the op of each step.
     margin
         Part of the fast pool that early and late copies leave empty.
-
-    Examples
-    --------
-    >>> from cpplan.model.pool import Pool
-    >>> from cpplan.model.residency import Residency
-    >>> from cpplan.model.small_graphs import kept_meanwhile
-    >>> from cpplan.program.anf import to_anf
-    >>> from cpplan.spilling.problem import spill_problem
-    >>> slow = Pool("slow", read_bandwidth=1, write_bandwidth=1, engine=True)
-    >>> program = to_anf(kept_meanwhile())
-    >>> problem = spill_problem(program, Residency(), (Pool("fast", 16), slow), time=True)
-    >>> hide_copies(problem, problem.gap_fixed == 1, np.full(4, 10), 0.0)
-    Hidden(spill_until={0: 2}, reload_from={})
     """
     return _Hiding(problem, kept, work, margin).hide()
 

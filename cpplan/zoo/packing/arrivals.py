@@ -40,15 +40,6 @@ def random_lifespans(
     ------
     InputError
         If an argument is out of its range.
-
-    Examples
-    --------
-    >>> problem = random_lifespans(10_000, seed=1)
-    >>> len(problem), int(problem.size.min()) >= 64, int(problem.size.max()) <= 1 << 20
-    (10000, True, True)
-    >>> steps = 16 * len(problem)
-    >>> round(float((problem.upper - problem.lower).sum()) / steps, -1)
-    50.0
     """
     steps = 16 * count if steps is None else steps
     if min(count, steps, alignment) < 1 or live <= 0 or not 1 <= smallest <= largest:
@@ -95,12 +86,6 @@ def training_layers(
     ------
     InputError
         If there are no layers, steps or buffers.
-
-    Examples
-    --------
-    >>> problem = training_layers(24, seed=1)
-    >>> len(problem), len(set(problem.size.tolist())) <= 12 + 12 + 4
-    (672, True)
     """
     if min(layers, steps) < 1 or min(a_layer, kept) < 0 or a_layer + kept < 1:
         raise InputError("training_layers needs at least one layer, one step and one buffer")

@@ -65,14 +65,6 @@ def perfect_packing(
     ------
     InputError
         If the box has fewer cells than buffers, or an argument is out of its range.
-
-    Examples
-    --------
-    >>> problem, offset, height = perfect_packing(50, seed=1, pinwheels=0.3)
-    >>> len(problem), height, set(problem.live_bytes().tolist())
-    (50, 1048576, {1048576})
-    >>> int((offset + problem.size).max())
-    1048576
     """
     _check(count, steps, height, alignment)
     if not 0 <= pinwheels <= 1:
@@ -123,15 +115,6 @@ def near_perfect_packing(
     ------
     InputError
         If ``fill`` is out of its range, or :func:`perfect_packing` refuses one of the others.
-
-    Examples
-    --------
-    >>> problem, offset, height = near_perfect_packing(100, seed=1, fill=0.9)
-    >>> len(problem), int((offset + problem.size).max()) <= height
-    (100, True)
-    >>> area = int(((problem.upper - problem.lower) * problem.size).sum())
-    >>> 0.7 < area / (1024 * height) <= 0.9
-    True
     """
     if not 0 < fill <= 1:
         raise InputError(f"fill must be above 0 and at most 1, not {fill!r}")

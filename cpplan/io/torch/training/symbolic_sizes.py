@@ -59,11 +59,6 @@ class SizeReader:
         Placeholders of the graph.
     names
         Names of the sizes; each is read where it stands alone, as an argument or in its shape.
-
-    Examples
-    --------
-    >>> SizeReader([], ["s0"])([]), SizeReader([], [])([])
-    ((None,), ())
     """
 
     def __init__(self, inputs: Iterable[Node], names: Sequence[str]):

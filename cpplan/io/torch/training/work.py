@@ -25,11 +25,6 @@ def work_of(node: Node, operations: int, nbytes: int) -> int:
         Floating-point operations by ``torch.utils.flop_counter``; elements if it counts none.
     nbytes
         Bytes of all storages that it reads and writes.
-
-    Examples
-    --------
-    >>> work_of(None, 10**6, 1000), work_of(None, 100, 1000)
-    (1000000, 16000)
     """
     return max(operations, OPERATIONS_PER_BYTE * nbytes)
 
