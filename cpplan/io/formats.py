@@ -8,7 +8,8 @@ that a format costs nothing unless it is used.
   keywords of :func:`cpplan.load` that ``takes`` lists; it returns a graph or a problem.
 * A writer is called with the plan, the path, and what was planned: the model's file where the row
   says ``model``, else a graph, program or problem. Its keywords are the options of
-  :meth:`cpplan.Plan.export`.
+  :meth:`cpplan.Plan.export`. A row's ``apply`` is called with the plan and an object of the row's
+  ``package``, and returns that object with the plan.
 
 A new format is a file with these functions and a row here.
 """
@@ -41,7 +42,7 @@ class Format:
         Ends of file names, in small letters, the one to be written first.
     what
         Description of the files in a few words.
-    read, write
+    read, write, apply
         Functions, as ``"module:function"``; ``None`` if there is none.
     takes
         Keywords of :func:`cpplan.load` that the reader has.
@@ -66,6 +67,7 @@ class Format:
     takes: tuple[str, ...] = ()
     package: str | None = None
     write: str | None = None
+    apply: str | None = None
     help: str | None = None
     model: str | None = None
     placed: bool = True
@@ -151,6 +153,15 @@ FORMATS = (
         package="networkx",
     ),
     Format(
+        "tvm",
+        (),
+        "TVM",
+        read="cpplan.io.tvm.passes:read_module",
+        package="tvm",
+        apply="cpplan.io.tvm.passes:apply_plan",
+        extra="tvm",
+    ),
+    Format(
         "program",
         (".anf",),
         "the ops in order, as text",
@@ -224,15 +235,26 @@ def describe_suffixes(formats: Iterable[Format]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def export_plan(
-    plan: Plan, path: str | PathLike[str], source: object = None, **options: Any
-) -> None:
+def export_plan(plan: Plan, path: Any, source: object = None, **options: Any) -> Any:
     """Write a plan in the format that a path's suffix names: see :meth:`cpplan.Plan.export`."""
+    if not isinstance(path, (str, PathLike)):
+        return _applied(plan, path)
     found = _by_suffix(path, writers())
     if found is None:
         expected = describe_suffixes(writers())
         raise InputError(f"{fspath(path)}: plans are not written so: expected {expected}")
     write_plan(plan, found, path, source, **options)
+    return None
+
+
+def _applied(plan: Plan, target: object) -> Any:
+    """An object of another library with a plan."""
+    found = find_reader(target)
+    if found is None or found.apply is None:
+        raise InputError(
+            f"plans are not written into {type(target).__name__}: expected a path or a tvm.IRModule"
+        )
+    return find_function(found.apply)(plan, target)
 
 
 def write_plan(

@@ -90,7 +90,7 @@ class Plan(PlanData):
         found: Plan = method("Plan.load")(path)
         return found
 
-    def export(self, path: str | PathLike[str], source: Any = None, **options: Any) -> None:
+    def export(self, path: Any, source: Any = None, **options: Any) -> Any:
         """Write the plan in the format that the suffix of ``path`` names, whole or not at all.
 
         :mod:`cpplan.io.formats` lists the formats: among them ``.onnx`` and ``.tflite`` (the model
@@ -99,6 +99,9 @@ class Plan(PlanData):
 
         Parameters
         ----------
+        path
+            The file to write; or the ``tvm.IRModule`` that was planned: then the module with the
+            plan is returned, and no file is written.
         source
             The model that was planned: its file for ``.onnx``, ``.tflite`` and ``.bin``; for others
             a graph, program or problem.
@@ -126,7 +129,7 @@ class Plan(PlanData):
         a,0,2,4,0
         b,1,3,8,4
         """
-        method("Plan.export")(self, path, source, **options)
+        return method("Plan.export")(self, path, source, **options)
 
     def explain(self, source: Any = None, **options: Any) -> Explanation | MovesExplanation:
         """Explanation of the plan's peak: its fullest step, and the cost of each rule.

@@ -121,7 +121,7 @@ def _packed(
     program: Program, address: dict[str, int], before: Packed, residency: Residency, name: str
 ) -> Packed:
     """The packing of a program with given addresses of its storages."""
-    problem = as_problem(program, residency)
+    problem = as_problem(program, residency, before.problem.pools)
     offsets = np.array([address.get(name, 0) for name in problem.names], np.int64)
     if before.sharing is None:
         known = before.incumbent

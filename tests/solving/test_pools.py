@@ -326,3 +326,18 @@ def test_the_first_pool_alone_needs_only_its_own_alignment():
     verify(graph, plan)
     simulate(graph, plan)
     assert plan.pool_peaks == {"p": 3, "q": 3}
+
+
+def test_searched_order_with_aliases_keeps_the_pool_s_name_and_base():
+    tensors = tuple(Tensor(name, 128, pools=("sram",)) for name in "abc")
+    ops = (
+        Op("first", outputs=("a",)),
+        Op("second", inputs=("a",), outputs=("b",), in_place=(("b", "a"),)),
+        Op("third", inputs=("b",), outputs=("c",), in_place=(("c", "b"),)),
+        Op("fourth", inputs=("c",)),
+        Op("fifth", inputs=("a",)),
+    )
+    pool = Pool("sram", capacity=200, base=64)
+    plan = planned(Graph("g", tensors, ops), pools=[pool], order="search", in_place=True)
+    assert plan.pools == (pool,)
+    assert plan.pool_peaks == {"sram": 128}

@@ -1,0 +1,1 @@
+"""Relax modules of TVM: read as graphs, and written with plans that TVM's own runtime follows."""

@@ -1,0 +1,377 @@
+"""Modules with planned memory give what TVM's own pipeline gives, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+tvm = pytest.importorskip("tvm", reason="cpplan[tvm] is not installed")
+
+from support.relax_models import (  # noqa: E402
+    branchy,
+    built,
+    compiled,
+    random_net,
+    random_values,
+    run,
+    several_outputs,
+    static_plan_bytes,
+    twice_read,
+    without_planner,
+)
+from support.sources import ROOT  # noqa: E402
+from tvm import relax  # noqa: E402
+from tvm.script import ir as I  # noqa: E402
+from tvm.script import relax as R  # noqa: E402
+from tvm.script import tirx as T  # noqa: E402
+
+import cpplan  # noqa: E402
+import cpplan.tvm  # noqa: E402
+from cpplan.io.tvm.passes import PlannedFunction  # noqa: E402
+from cpplan.model.errors import InfeasibleError, InputError  # noqa: E402
+
+OPTIONS = (
+    {},
+    {"in_place": True},
+    {"order": "search", "in_place": True},
+    {"remat": True, "cost_limit": 1.5, "in_place": True, "time_limit": 2},
+)
+NETS = {"branchy": branchy, "twice read": twice_read, "several outputs": several_outputs}
+NETS |= {f"random {seed}": lambda seed=seed: random_net(seed) for seed in range(4)}
+
+
+def equal(found: list[np.ndarray], expected: list[np.ndarray]) -> bool:
+    """True if all arrays have the same bytes."""
+    return [(a.shape, a.tobytes()) for a in found] == [(a.shape, a.tobytes()) for a in expected]
+
+
+def check(module, inputs, *, expected_of="default", **options) -> list[PlannedFunction]:
+    """Plans of a module that gives the same results with its memory planned and without."""
+    expected = run(compiled(module, expected_of), inputs)
+    planned = compiled(module, cpplan.tvm.pipeline(**options))
+    assert equal(run(planned, inputs), expected)
+    # Storages are taken again from the runtime's pool.
+    assert equal(run(planned, inputs), expected)
+    return list(cpplan.tvm.last_plans())
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["unfused", "fused"])
+@pytest.mark.parametrize("net", NETS)
+def test_results_are_those_of_the_default_pipeline(net, fused):
+    module, inputs = NETS[net]()
+    if fused:
+        module = relax.get_pipeline("zero")(module)
+    for options in OPTIONS:
+        check(module, inputs, **options)
+
+
+def test_freedoms_make_the_storage_smaller():
+    module, inputs = branchy()
+    peaks = [check(module, inputs, **options)[0].plan.peak for options in OPTIONS]
+    assert peaks == sorted(peaks, reverse=True)
+    module, inputs = random_net(4)
+    given, _, searched, _ = (check(module, inputs, **each)[0].plan.peak for each in OPTIONS)
+    assert searched < given
+
+
+def test_op_that_reads_a_tensor_twice_writes_over_it():
+    module, inputs = twice_read()
+    (planned,) = check(module, inputs, in_place=True)
+    assert {op.kind for op in planned.graph.ops if op.in_place} >= {"multiply"}
+
+
+def test_memory_limit_runs_kernels_again():
+    """Three large values are needed again at the end, and are cheap to compute from the input."""
+
+    def body(builder, x):
+        early = [builder.emit(relax.op.add(x, relax.const(float(k)))) for k in range(4)]
+        total = builder.emit(relax.op.sin(x))
+        for value in early:
+            total = builder.emit(relax.op.matmul(relax.op.multiply(total, value), total))
+        for value in reversed(early):
+            total = builder.emit(relax.op.add(total, value))
+        return total
+
+    module, inputs = built(body, (64, 64)), random_values((64, 64))
+    (free,) = check(module, inputs, in_place=True)
+    limit = free.plan.peak - 2 * 64 * 64 * 4
+    (planned,) = check(module, inputs, in_place=True, remat=True, memory_limit=limit)
+    assert planned.plan.peak <= limit
+    assert len(planned.plan.order) > len(planned.graph.ops)
+    with pytest.raises(InfeasibleError, match=r"function 'main': does not fit into 4096 B"):
+        compiled(module, cpplan.tvm.pipeline(memory_limit="4 KiB", in_place=True))
+
+
+@I.ir_module
+class Branches:
+    @R.function
+    def main(
+        x: R.Tensor((4, 4), "float32"),
+        c: R.Tensor((), "bool"),
+    ) -> R.Tensor((4, 4), "float32"):
+        a = R.exp(x)
+        b = R.add(a, x)
+        if c:
+            d = R.multiply(b, b)
+            e = R.add(d, b)
+            f = R.tanh(e)
+        else:
+            g = R.nn.relu(b)
+            f = R.add(g, g)
+        h = R.add(f, a)
+        i = R.exp(h)
+        return R.add(i, f)
+
+
+@I.ir_module
+class Packed:
+    """A packed function whose result may be its argument; its effects keep their order."""
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((4, 4), "float32")):
+        a = R.exp(x)
+        b = R.call_packed("cpplan.tests.noted", a, ty_args=(R.Tensor((4, 4), "float32"),))
+        c = R.add(a, x)
+        d = R.tanh(c)
+        e = R.call_packed("cpplan.tests.noted", d, ty_args=(R.Tensor((4, 4), "float32"),))
+        f = R.add(b, R.exp(e))
+        return (R.add(f, c), (b, (d,)))
+
+
+@I.ir_module
+class Functions:
+    @R.function
+    def halved(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.multiply(a, R.const(0.5, "float32"))
+            c = R.add(b, a)
+            R.output(c)
+        return c
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        a = R.exp(x)
+        b = Functions.halved(a)
+        c = Functions.halved(R.add(b, R.tanh(a)))
+        return R.add(c, R.exp(c))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_branches_have_plans_of_their_own(options):
+    for chosen in (True, False):
+        inputs = [*random_values((4, 4)), np.array(chosen)]
+        plans = check(Branches, inputs, expected_of=without_planner(), **options)
+    assert [each.name for each in plans] == ["main", "main/1", "main/2"]
+    assert {reason for each in plans for reason in each.left.values()} == {
+        "if gets it",
+        "it leaves the region",
+    }
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_packed_functions_keep_their_order(options):
+    seen = []
+
+    def noted(value):
+        seen.append(value.numpy())
+        return value
+
+    tvm.register_global_func("cpplan.tests.noted", noted, override=True)
+    # TVM's planner takes the result of a packed function never to be its argument.
+    inputs = random_values((4, 4))
+    (planned,) = check(Packed, inputs, expected_of=without_planner(), **options)
+    assert "cpplan.tests.noted gets it" in planned.left.values()
+    first, second = seen[:2]
+    assert equal(seen, [first, second] * 3)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_functions_that_call_each_other_are_planned_one_by_one(options):
+    plans = check(Functions, random_values((4, 4)), **options)
+    assert {each.name for each in plans} == {"halved", "main"}
+
+
+@I.ir_module
+class Symbolic:
+    """A function of any batch up to 32, and any length."""
+
+    @R.function
+    def main(
+        x: R.Tensor(("n", "m"), "float32"),
+        w: R.Tensor(("m", 8), "float32"),
+    ) -> R.Tensor(("n * 8",), "float32"):
+        n = T.int64()
+        m = T.int64()  # noqa: F841
+        R.func_attr({"tir_var_upper_bound": {"n": 32, "m": 16}, "tir_var_lower_bound": {"n": 1}})
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, x)
+            c = R.matmul(b, w)
+            d = R.nn.relu(c)
+            e = R.concat((d, c), axis=0)
+            f = R.split(e, 2, axis=0)
+            g = R.add(f[0], f[1])
+            h = R.reshape(g, (n * 8,))
+            R.output(h)
+        return h
+
+
+def test_storage_holds_every_size_up_to_the_bounds():
+    expected = compiled(Symbolic)
+    for options in OPTIONS[:3]:
+        planned = compiled(Symbolic, cpplan.tvm.pipeline(**options))
+        (found,) = cpplan.tvm.last_plans()
+        assert found.plan.peak >= 2 * 32 * 16 * 4
+        for n, m in ((1, 1), (1, 16), (7, 3), (31, 16), (32, 16)):
+            inputs = random_values((n, m), (m, 8), seed=n + m)
+            assert equal(run(planned, inputs), run(expected, inputs))
+
+
+def test_tensors_without_bounds_are_left_to_tvm():
+    bare = tvm.IRModule({"main": Symbolic["main"].without_attr("tir_var_upper_bound")})
+    compiled(bare, cpplan.tvm.pipeline())
+    (found,) = cpplan.tvm.last_plans()
+    assert found.plan is None
+    assert "its shape depends on n, which has no bounds" in found.left.values()
+    compiled(bare, cpplan.tvm.pipeline(ranges={"n": (1, 4), "m": 16}))
+    assert cpplan.tvm.last_plans()[0].plan.peak > 0
+
+
+def test_bounds_that_exclude_each_other_are_refused():
+    with pytest.raises(InputError, match=r"function 'main': .*'n': lower bound 9 is above"):
+        compiled(Symbolic, cpplan.tvm.pipeline(ranges={"n": (9, 4)}))
+    attributes = {"tir_var_upper_bound": {"n": 2}, "tir_var_lower_bound": {"n": 5}}
+    module = tvm.IRModule({"main": Symbolic["main"].with_attrs(attributes)})
+    with pytest.raises(InputError, match=r"function 'main': .*'n': upper bound 2 is below"):
+        compiled(module, cpplan.tvm.pipeline())
+
+
+def test_options_of_other_decisions_are_refused():
+    with pytest.raises(InputError, match="PlanMemory: no option 'split': expected one of ranges"):
+        cpplan.tvm.pipeline(split=True)
+    module, _ = branchy()
+    with pytest.raises(InputError, match="order='best'"):
+        compiled(module, cpplan.tvm.pipeline(order="best"))
+
+
+def test_pipeline_has_a_name():
+    module, inputs = branchy()
+    assert equal(run(compiled(module, "cpplan"), inputs), run(compiled(module), inputs))
+
+
+def test_loaded_graph_is_planned_and_its_plan_written_back():
+    module, inputs = branchy()
+    graph = cpplan.load(module)
+    plan = cpplan.solve(graph, order="search", in_place=True)
+    cpplan.verify(graph, plan)
+    written = plan.export(module)
+    assert "alloc_storage" in written.script()
+    assert equal(run(compiled(written), inputs), run(compiled(module), inputs))
+    other, _ = twice_read()
+    with pytest.raises(InputError, match="is for another module"):
+        plan.export(other)
+    with pytest.raises(InputError, match="found none"):
+        cpplan.load(tvm.IRModule({}))
+
+
+def test_exported_library_runs_without_cpplan(tmp_path):
+    module, inputs = branchy()
+    executable = tvm.compile(
+        module, target="llvm", relax_pipeline=cpplan.tvm.pipeline(order="search", in_place=True)
+    )
+    executable.export_library(str(tmp_path / "planned.so"))
+    np.savez(tmp_path / "inputs.npz", *inputs)
+    script = """
+import sys
+import numpy as np
+import tvm
+from tvm import relax
+machine = relax.VirtualMachine(tvm.runtime.load_module("planned.so"), tvm.cpu())
+given = np.load("inputs.npz")
+result = machine["main"](*(tvm.runtime.tensor(given[name]) for name in given.files))
+assert "cpplan" not in sys.modules
+np.save("result.npy", result.numpy())
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=120, env=environment
+    )
+    assert equal([np.load(tmp_path / "result.npy")], run(compiled(module), inputs))
+
+
+def test_guide_runs(capsys):
+    text = (ROOT / "docs" / "guide" / "tvm.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    exec("\n".join(blocks), {})
+    assert "(4, 64)\noptimal" in capsys.readouterr().out
+
+
+@I.ir_module
+class Rewritten:
+    """A kernel that adds to a tensor, which is read before and after."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def increase(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for i, j in T.grid(4, 4):
+            with T.sblock("increase"):
+                a, b = T.axis.remap("SS", [i, j])
+                x[a, b] = x[a, b] + y[a, b]
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = Rewritten
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.tanh(a)
+            c = R.call_tir_inplace(
+                cls.increase, (a, b), inplace_indices=[0], out_ty=R.Tensor((4, 4), "float32")
+            )
+            d = R.exp(b)
+            e = R.multiply(c, d)
+            R.output(e)
+        return e
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_kernels_that_change_a_tensor_keep_their_place(options):
+    check(Rewritten, random_values((4, 4)), expected_of=without_planner(), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("googlenet", 0.44),
+        ("mobilenet_v2", 0.51),
+        ("resnet18", 0.55),
+        ("shufflenet_v2_x1_0", 0.53),
+        ("squeezenet1_1", 0.62),
+    ],
+)
+def test_classifiers_need_a_share_of_the_bytes_of_tvm_s_planner(name, most):
+    torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
+    if find_spec("torchvision") is None:
+        pytest.skip("cpplan[zoo] is not installed")
+    from cpplan.zoo.torchvision_models import import_torchvision
+
+    models = import_torchvision().models
+    from tvm.relax.frontend.torch import from_exported_program
+
+    torch.manual_seed(0)
+    more = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+    inputs = (torch.randn(1, 3, 224, 224),)
+    exported = torch.export.export(models.get_model(name, **more).eval(), inputs)
+    module = relax.transform.DecomposeOpsForInference()(from_exported_program(exported))
+    module = relax.get_pipeline("zero")(module)
+    (planned,) = check(module, [inputs[0].numpy()], order="search", in_place=True)
+    assert planned.plan.status == "optimal"
+    assert planned.plan.peak <= most * static_plan_bytes(module)
