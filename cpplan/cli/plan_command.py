@@ -24,7 +24,7 @@ from cpplan.cli.options import (
 from cpplan.cli.plan_files import Outputs, export_options
 from cpplan.cli.printing import arena_notes, describe, naming, print_out
 from cpplan.io.formats import read_suffixes
-from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.errors import InputError, error_without_plan
 from cpplan.solving.request import OPTIONS, Request
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def plan(
             with naming(model):
                 print_out(f"\n{result.explain(source)}")
         if result.offset is None:
-            raise InfeasibleError(f"{model}: {result.message}")
+            raise error_without_plan(result.status, f"{model}: {result.message}")
 
 
 def _plan(

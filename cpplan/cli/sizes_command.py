@@ -17,7 +17,7 @@ from cpplan.cli.options import (
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
-from cpplan.model.errors import InfeasibleError, InputError, located
+from cpplan.model.errors import InputError, error_without_plan, located
 
 if TYPE_CHECKING:
     Dims = dict[str, int | tuple[int, int | None]]
@@ -113,7 +113,7 @@ def sizes(
                 found.save(json_path, clock=True)
             print_out(str(found))
         if found.plan.offset is None:
-            raise InfeasibleError(f"{model}: {found.plan.message}")
+            raise error_without_plan(found.plan.status, f"{model}: {found.plan.message}")
 
 
 def _parse_point(text: str) -> dict[str, int]:

@@ -46,6 +46,11 @@ class NotFoundError(CpplanError):
     exit_code = 3
 
 
+def error_without_plan(status: str, message: str) -> InfeasibleError | NotFoundError:
+    """The error for a search without a plan: proved infeasible, or none was found in time."""
+    return InfeasibleError(message) if status == "infeasible" else NotFoundError(message)
+
+
 class VerificationError(CpplanError, AssertionError):
     """Error for a plan that breaks a rule; names the tensors and the step."""
 

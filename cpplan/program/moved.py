@@ -11,7 +11,7 @@ move.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
@@ -270,6 +270,10 @@ class _Maker:
         for tensor in self.graph.tensors:
             root = self.graph.root[tensor.name][0]
             storage = self.storages.get(root)
+            empty = tensor.name in self.graph.empty
+            if empty and tensor.view_of is not None:  # it lies in no bytes: any copy will do
+                lies_in, offset = tensor.view_of
+                tensor = replace(tensor, view_of=(self._first_copy(lies_in), offset))
             if storage is None:
                 origin[tensor.name] = tensor.name
                 made.append(tensor)
@@ -279,7 +283,7 @@ class _Maker:
                 copies.append(None)
             for number in copies:
                 name, base = self._copy(tensor.name, number), tensor.view_of
-                if base is not None and tensor.name not in self.graph.empty:
+                if base is not None and not empty:
                     base = self._copy(base[0], number), base[1]
                 kind = tensor.kind
                 begins_elsewhere = kind in ("input", "constant") and name != begins[tensor.name]
@@ -299,6 +303,13 @@ class _Maker:
                     )
                 )
         return made
+
+    def _first_copy(self, name: str) -> str:
+        """Name of the first copy that there is of a tensor."""
+        root = self.graph.root[name][0]
+        if root not in self.storages:
+            return name
+        return self._copy(name, next(iter(self._fast_copies(root)), None))
 
     def _fast_copies(self, root: str) -> range:
         unused = root not in self.copies and root not in self.in_slow

@@ -5,6 +5,9 @@ Free to decide more, it may choose another program and end with more bytes. So u
 proved best, the same search is made again with fewer freedoms, and the best of all plans counts.
 (Searches for orders and aliases alone pack every order and choice of the smaller searches anyway.)
 
+Results that lie within other tensors cannot be combined with moves. So where a model has such
+results, the fast pool alone comes first: if everything fits there, nothing moves.
+
 Every plan is checked before it counts. If a search ends with a plan that is refused, or with an
 error, the run goes on with the plans that passed, and a
 :class:`~cpplan.model.errors.DefectWarning` reports it.
@@ -18,10 +21,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 from cpplan.model.errors import CpplanError, VerificationError, warn_of_defect
 from cpplan.model.plan import Plan
-from cpplan.model.plan_data import Progress, Status
+from cpplan.model.plan_data import Progress, Scope, Status
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
@@ -29,13 +33,15 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.solving.request import Freedom, Request
 from cpplan.solving.run import declared_kinds
 from cpplan.solving.tuning import SolvingTuning
-from cpplan.verification.bound_table import NOTHING
+from cpplan.verification.bound_table import EVERY_OP_ONCE, NOTHING
 from cpplan.verification.verifier import verify
 
 # Share of the time kept for searches with fewer freedoms.
 _SMALLER_SHARE = 0.1
 # Each of these searches gets the time left divided by their number, but by this at most.
 _SMALLER_AT_ONCE = 4
+# Share of the time for the fast pool alone.
+_ALONE_SHARE = 0.2
 # Seconds that each of them may take, even if the first search took less.
 _SMALLER_LEAST = 1.0
 
@@ -69,6 +75,10 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
     """
     runs = _Runs(search, source, request, budget)
     tuning, deadline = budget.tuned(SolvingTuning), budget.deadline
+    if (alone := _fast_alone(request, source)) is not None:
+        runs.take_alone(alone, deadline.share(_ALONE_SHARE))
+        if runs.settled:
+            return runs.ended()
     smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
     first = deadline.share(1 - _SMALLER_SHARE) if smaller else deadline
     before = deadline.remaining()
@@ -100,12 +110,22 @@ class _Runs:
         self._missing: Plan | None = None
         self._events: list[Progress] = []
         self._refused: list[Exception] = []
+        # True if the fast pool alone may hold everything, though no plan was found.
+        self._may_fit = False
         self.best: Plan | None = None
 
     @property
     def settled(self) -> bool:
         """True if no smaller search can end with a better plan, or none can fit."""
         return self.best is not None and self.best.status in ("optimal", "infeasible")
+
+    def take_alone(self, asked: Request, deadline: Deadline) -> None:
+        """Make the search in the fast pool alone; its plan is best, since nothing moves."""
+        plan = self._search(self._source, asked, self._budget.until(deadline))
+        self._may_fit = plan.status == "unknown"
+        if plan.offset is not None:
+            self.best = _in_two_pools(plan, self._request)
+            verify(self._source, self.best)
 
     def take(self, asked: Request, deadline: Deadline) -> None:
         """Make one search, and keep its plan if that is the best and passes its check.
@@ -174,11 +194,68 @@ class _Runs:
             first = self._refused[0]
             raise VerificationError(f"internal error: no plan passed its check: {first}") from first
         before = () if self._own is None else self._own.history
+        if self._may_fit:
+            best = _for_all_that_may_fit(best, self._request)
         return replace(
             best,
             runtime=self._budget.deadline.elapsed(),
             history=(*before, *self._events),
         )
+
+
+def _fast_alone(request: Request, source: Program | Problem) -> Request | None:
+    """The request in the fast pool alone, if results may lie within other tensors there."""
+    if not (request.spill and "placement" in request.sharing and isinstance(source, Program)):
+        return None
+    if request.constants == "keep" or "placement" not in declared_kinds(source.graph):
+        return None
+    assert request.pools is not None
+    return replace(
+        request.without("remat", "split"),
+        spill=False,
+        pools=request.pools[:1],
+        objective="preference",
+        progress=None,
+    )
+
+
+def _in_two_pools(plan: Plan, request: Request) -> Plan:
+    """The plan of the fast pool alone as one in which tensors may move, and none does."""
+    every: Scope = "every order" if request.remat or request.order == "search" else "given order"
+    return replace(
+        plan,
+        pools=tuple(request.pools or ()),
+        status="optimal",
+        capacity=None,
+        scope="every splitting" if request.split else every,
+        objective="total",
+        objective_value=(),
+        objective_bound=(),
+        lower_bound=None,
+        bound_by=None,
+        certificate=None,
+        cost_bound=None,
+        cost_bound_by=None,
+        cost_certificate=None,
+        time=plan.cost if request.objective == "time" else None,
+        **_no_move_needed(plan, request),
+    )
+
+
+def _for_all_that_may_fit(plan: Plan, request: Request) -> Plan:
+    """The plan of a search for moves if nothing excludes that the fast pool alone is enough."""
+    if plan.offset is None:
+        return replace(plan, status="unknown")
+    found = replace(plan, moved_certificate=None, **_no_move_needed(plan, request))
+    return replace(found, status=_status(found))
+
+
+def _no_move_needed(plan: Plan, request: Request) -> dict[str, Any]:
+    """The bound that holds for every plan."""
+    name = EVERY_OP_ONCE if request.remat else NOTHING
+    if request.objective == "time":
+        return {"time_bound": plan.base_cost, "time_bound_by": name}
+    return {"moved_bytes_bound": 0, "moved_bytes_bound_by": name}
 
 
 def _is_in_reach(source: Program | Problem, tuning: SolvingTuning) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.errors import InputError, error_without_plan
 from cpplan.model.plan import SizedPlan
 from cpplan.solving.pipeline import solve
 from cpplan.symbolic.at_values import at_values
@@ -31,7 +31,7 @@ def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
         raise InputError("a plan of several pools cannot grow: plan the graph again")
     found = solve(problem, time_limit=_GROWTH_SECONDS, workers=1)
     if found.offset is None:
-        raise InfeasibleError(f"the plan cannot grow: {found.message}")
+        raise error_without_plan(found.status, f"the plan cannot grow: {found.message}")
     assert plan.offset is not None
     offset, size = plan.offset.copy(), plan.size.copy()
     for k, name in enumerate(problem.names):

@@ -257,6 +257,10 @@ def _in_pool(program: Program, pool: str) -> Program:
     """The program without the tensors of other pools."""
     graph = program.graph
     away = {t.name for t in graph.tensors if t.pools is not None and t.pools != (pool,)}
+    # Empty views lie in no bytes; without their base they are not needed.
+    views = [t for t in graph.tensors if t.view_of is not None and t.name in graph.empty]
+    while more := {t.name for t in views if t.view_of[0] in away} - away:  # type: ignore[index]
+        away |= more
 
     def here(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple([name for name in names if name not in away])

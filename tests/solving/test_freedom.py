@@ -16,7 +16,7 @@ from support.cases import FACTOR
 from support.random_models import random_model
 from support.split_networks import Network
 
-from cpplan import Graph, Plan, Pool, Program, simulate, solve, verify
+from cpplan import Graph, Op, Placement, Plan, Pool, Program, Tensor, simulate, solve, verify
 from cpplan.model.residency import Residency
 from cpplan.ordering import heuristics as orders
 from cpplan.ordering.problem import order_problem
@@ -262,3 +262,33 @@ def test_pieces_need_no_more_if_ops_may_also_overwrite(graph: Graph, piece_bytes
         simulate(graph, plan)
         values.append(plan.peak + piece_bytes * (len(plan.order) - len(graph.ops)))
     assert values[1] <= values[0]
+
+
+@pytest.mark.parametrize("objective", ["preference", "time"])
+def test_nothing_moves_if_everything_fits_with_results_within_others(objective: str) -> None:
+    """A part lies within the concatenation that reads it, which plans with moves do not do."""
+    tensors = (
+        Tensor("x", 3, kind="input"),
+        Tensor("part", 2, kind="output", view_of=("x", 0)),
+        Tensor("none", 0),
+        Tensor("whole", 2, kind="output"),
+        Tensor("unread", 0),
+    )
+    ops = (
+        Op("first", inputs=("x",), outputs=("none",)),
+        Op(
+            "concat", inputs=("part", "none"), outputs=("whole",),
+            placements=(Placement("part", "whole", 0), Placement("none", "whole", 2)),
+        ),
+        Op("last", inputs=("x",), outputs=("unread",)),
+    )  # fmt: skip
+    graph = Graph("g", tensors, ops)
+    slow = Pool("slow", direct=True, read_bandwidth=1, write_bandwidth=1)
+    options: dict[str, Any] = {"spill": True, "objective": objective}
+    plan = solve(graph, pools=[Pool("fast", 3), slow], in_place=True, **options)
+    verify(graph, plan)
+    assert (plan.status, plan.moved_bytes) == ("optimal", 0)
+    assert plan.time == (plan.cost if objective == "time" else None)
+    assert {relation.kind for relation in plan.relations} == {"placement"}
+    less = solve(graph, pools=[Pool("fast", 3), slow], in_place=True, placement=False, **options)
+    assert less.moved_bytes == 2

@@ -138,3 +138,25 @@ def test_residency_of_unused_results() -> None:
             )  # fmt: skip
             plan = case.solve()
             assert (plan.status, plan.moved_bytes) == ("optimal", 0)
+
+
+def test_an_empty_view_needs_no_copy_of_its_base():
+    """Result ``a`` is written to the slow pool alone, and its empty view is read later."""
+    graph = Graph(
+        "g",
+        (
+            Tensor("x", 2, kind="input"),
+            Tensor("a", 4),
+            Tensor("nothing", 0, view_of=("a", 4)),
+            Tensor("y", 2, kind="output"),
+        ),
+        (
+            Op("write", inputs=("x",), outputs=("a",)),
+            Op("read", inputs=("x", "nothing"), outputs=("y",)),
+        ),
+    )
+    pools = Pool("fast", 4), Pool("slow", direct=True)
+    plan = cpplan.solve(graph, spill=True, pools=pools)
+    assert (plan.status, plan.moved_bytes) == ("optimal", 4)
+    cpplan.verify(graph, plan)
+    cpplan.simulate(graph, plan)

@@ -30,7 +30,7 @@ from cpplan.io.executorch.specs import (
 )
 from cpplan.io.executorch.values import call_verifier, check_values
 from cpplan.model.byte_sizes import format_bytes
-from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.errors import InputError, error_without_plan
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.runtime.deadline import Deadline
@@ -147,7 +147,7 @@ class Algorithm:
         plan = solve(problem, time_limit=time_limit, **options, **self.options)
         if plan.offset is None:
             names = ", ".join(pool.name for pool in problem.pools)
-            raise InfeasibleError(f"{names}: {plan.message}")
+            raise error_without_plan(plan.status, f"{names}: {plan.message}")
         self.plans.append(plan)
         return plan, plan.offset.tolist()
 

@@ -12,7 +12,13 @@ from tvm import relax
 
 from cpplan.io.tvm.regions import Region, RegionReader
 from cpplan.io.tvm.writing import PlannedRegion, write_module
-from cpplan.model.errors import InfeasibleError, InputError, NotFoundError, located
+from cpplan.model.errors import (
+    InfeasibleError,
+    InputError,
+    NotFoundError,
+    error_without_plan,
+    located,
+)
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
@@ -209,8 +215,7 @@ def _solve(graph: Graph, options: Mapping[str, Any]) -> Plan | None:
     with located(f"function {graph.name!r}"):
         plan = solve(graph, pools=[Pool(name) for name in pools] or None, **options)
     if plan.offset is None:
-        kind = InfeasibleError if plan.status == "infeasible" else NotFoundError
-        raise kind(f"function {graph.name!r}: {plan.message or plan.status}")
+        raise error_without_plan(plan.status, f"function {graph.name!r}: {plan.message}")
     return plan
 
 
