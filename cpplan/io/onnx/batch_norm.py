@@ -24,7 +24,7 @@ def make_batch_norm(
     The reference kernels of opsets 7 to 13 always normalise by the statistics of the input, but the
     operator's definition says so only if these statistics are outputs.
     """
-    if node.domain not in ("", "ai.onnx") or node.op_type != "BatchNormalization":
+    if node.domain or node.op_type != "BatchNormalization":
         return None
     if not is_affine(node, opset):
         return None

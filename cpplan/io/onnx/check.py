@@ -45,8 +45,7 @@ def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: i
 
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
-    # The checker knows only the short name of ONNX's own domain.
-    context.opset_imports = {_short(domain): version for domain, version in opsets.items()}
+    context.opset_imports = dict(opsets)
     _check_nodes(graph, context)
 
 
@@ -71,7 +70,6 @@ def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
     for node in graph.node:
         alone = onnx.NodeProto()
         alone.CopyFrom(node)
-        alone.domain = _short(node.domain)
         for attribute in alone.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 attribute.g.Clear()
@@ -112,10 +110,6 @@ def _check_equation(node: onnx.NodeProto) -> None:
                 f"op {node.name!r} (Einsum): {quote(term)} is no term of letters with at most one "
                 "ellipsis"
             )
-
-
-def _short(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
 
 
 def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:

@@ -238,5 +238,4 @@ def _bodies_of(node: onnx.NodeProto, scope: Scope) -> Iterator[tuple[onnx.GraphP
 def _is_defined(node: onnx.NodeProto) -> bool:
     import onnx
 
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    return bool(onnx.defs.has(node.op_type, domain))
+    return bool(onnx.defs.has(node.op_type, node.domain))

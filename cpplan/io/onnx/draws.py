@@ -21,7 +21,7 @@ def make_draw(node: onnx.NodeProto) -> Callable[[Sequence[Array | None]], list[A
     """
     import onnx
 
-    if node.domain not in ("", "ai.onnx") or node.op_type != "Multinomial":
+    if node.domain or node.op_type != "Multinomial":
         return None
     given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     dtype = onnx.helper.tensor_dtype_to_np_dtype(given.get("dtype", onnx.TensorProto.INT32))

@@ -64,7 +64,7 @@ class Call:
 
     @property
     def opset(self) -> int:
-        return self.opsets.get("", self.opsets.get("ai.onnx", 1))
+        return self.opsets.get("", 1)
 
     def has(self, k: int) -> bool:
         """True if the node has input number ``k``."""

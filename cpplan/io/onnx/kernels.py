@@ -58,19 +58,18 @@ def make_kernel(
     wanted = [name for name in (node.output if outputs is None else outputs) if name]
     results = [onnx.ValueInfoProto(name=name) for name in wanted]
     graph = onnx.helper.make_graph([node], "kernel", declared, results)
-    versions = {"" if name == "ai.onnx" else name: opset for name, opset in opsets.items()}
     try:
-        operators = _operators(versions.get("", 1))
-        evaluator = ReferenceEvaluator(graph, opsets=versions, new_ops=operators)
+        operators = _operators(opsets.get("", 1))
+        evaluator = ReferenceEvaluator(graph, opsets=dict(opsets), new_ops=operators)
     except Exception as error:  # kernels raise errors of any type
-        raise _failure(label, node, versions, error) from error
+        raise _failure(label, node, opsets, error) from error
 
     def run(values: Mapping[str, Array]) -> dict[str, Array]:
         try:
             with np.errstate(all="ignore"):
                 arrays = evaluator.run(wanted, {n: _read_only(a) for n, a in values.items()})
         except Exception as error:
-            raise _failure(label, node, versions, error) from error
+            raise _failure(label, node, opsets, error) from error
         # A copy in C order: a kernel may return a view of its input, and the order of elements in
         # memory may change how the next kernel rounds.
         return {n: np.array(a, order="C") for n, a in zip(wanted, arrays, strict=True)}
@@ -138,18 +137,17 @@ def defined_result(
     """Type and shape of an output by the operator's definition; ``None`` if it leaves them open."""
     import onnx
 
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    versions = {"" if name == "ai.onnx" else name: opset for name, opset in opsets.items()}
-    if domain not in versions or not onnx.defs.has(node.op_type, domain):
+    domain = node.domain
+    if domain not in opsets or not onnx.defs.has(node.op_type, domain):
         return None
     try:
-        schema = onnx.defs.get_schema(node.op_type, versions[domain], domain)
+        schema = onnx.defs.get_schema(node.op_type, opsets[domain], domain)
         data = {name: onnx.numpy_helper.from_array(array) for name, array in inputs.items()}
         types = {
             name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             for name, tensor in data.items()
         }
-        imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
+        imports = [onnx.helper.make_opsetid(*entry) for entry in opsets.items()]
         found = onnx.shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=imports
         )

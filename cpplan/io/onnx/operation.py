@@ -38,7 +38,7 @@ def operation_of(
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in given.items()}
     names = tuple(node.input)
     return Operation(
-        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}",
+        f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
         tuple(tensors.get(name) if name else None for name in names),
         tuple(tensors.get(name) if name else None for name in node.output),
         {**attributes, "opset": opset},

@@ -31,7 +31,7 @@ def make_ordered(node: onnx.NodeProto) -> Ordered | None:
     """
     import onnx
 
-    rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    rule = None if node.domain else _RULES.get(node.op_type)
     if rule is None:
         return None
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}

@@ -37,7 +37,7 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
     """
     import onnx
 
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain:
         return None
     given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     if node.op_type == "GlobalMaxPool":

@@ -64,7 +64,7 @@ class OnnxRun:
         self._kernels: dict[str, Kernel] = {}
         self._draws: dict[str, Array] = {}
         self._source, self._ordered = model, ordered
-        self._opset = self._opsets.get("", self._opsets.get("ai.onnx", 1))
+        self._opset = self._opsets.get("", 1)
         rng = np.random.default_rng(seed)
         with naming(model):
             self._values = self._inputs(inputs, rng)

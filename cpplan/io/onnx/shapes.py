@@ -81,7 +81,7 @@ def infer_shapes(
         If a shape depends on an unknown number of turns of a loop.
     """
     opsets = {entry.domain: entry.version for entry in model.opset_import}
-    opset = opsets.get("", opsets.get("ai.onnx", 1))
+    opset = opsets.get("", 1)
     _state_defaults(model.graph)
     pass_ = _Pass(opsets, turns or {})
     folds: list[Folds] = []
@@ -143,7 +143,7 @@ def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) ->
     infer, checker = onnx.shape_inference.infer_shapes, onnx.checker
     # Operators reject the type that inference gives to a constant stored as a sparse tensor, and
     # before opset 9, constants of integers, which stand for known shapes.
-    old = any(e.version < 9 for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    old = any(e.version < 9 for e in model.opset_import if not e.domain)
     check_type = strict and not old and not model.graph.sparse_initializer
     try:
         return infer(model, check_type=check_type, strict_mode=strict, data_prop=propagates)

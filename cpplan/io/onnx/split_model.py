@@ -60,7 +60,7 @@ def split_model(
     VerificationError
         If an op cannot be cut as the plan says.
     """
-    opset = opset_versions(model).get("", opset_versions(model).get("ai.onnx", 1))
+    opset = opset_versions(model).get("", 1)
     if opset < _LEAST_OPSET:
         raise InputError(f"opset {opset}: models in pieces need {_LEAST_OPSET} or later")
     writer = _Writer(model, translation, plan, opset)

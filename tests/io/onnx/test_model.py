@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.onnx_texts import kinds, model, read, refusal
 
+import cpplan
 from cpplan.model.errors import InputError
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
@@ -171,3 +172,31 @@ def test_live_bytes_of_light_models(name: str, ops: int, peak: int) -> None:
     graph = read_onnx(LIGHT / f"{name}.onnx")
     assert len(graph.ops) == ops
     assert to_problem(to_anf(graph)).live_bytes().max() == peak
+
+
+@pytest.mark.parametrize("imported", ["", "ai.onnx"])
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_both_names_of_onnx_s_own_domain_are_known(domain, imported, tmp_path):
+    node = helper.make_node
+    nodes = [
+        node("Relu", ["x"], ["a"], domain=domain),
+        node("Conv", ["a", "w"], ["c"], domain=domain),
+        node("Concat", ["c", "c"], ["y"], axis=1, domain=domain),
+    ]
+    floats = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", floats, [1, 2, 8, 8])],
+        [helper.make_tensor_value_info("y", floats, [1, 4, 8, 8])],
+        [helper.make_tensor("w", floats, [2, 2, 1, 1], [1, 2, 3, 4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(imported, 17)])
+    read = cpplan.load(model)
+    assert [op.kind for op in read.ops] == ["Relu", "Conv", "Concat"]
+    assert read.ops[0].in_place
+    plan = cpplan.solve(read, split=True, in_place=True, time_limit=2)
+    cpplan.execute(model, plan)
+    onnx.save(model, tmp_path / "model.onnx")
+    plan.export(tmp_path / "planned.onnx", tmp_path / "model.onnx")
+    assert len(cpplan.load(tmp_path / "planned.onnx").ops) >= 3
