@@ -5,8 +5,9 @@ Free to decide more, it may choose another program and end with more bytes. So u
 proved best, the same search is made again with fewer freedoms, and the best of all plans counts.
 (Searches for orders and aliases alone pack every order and choice of the smaller searches anyway.)
 
-Results that lie within other tensors cannot be combined with moves. So where a model has such
-results, the fast pool alone comes first: if everything fits there, nothing moves.
+Results that lie within other tensors cannot be combined with moves, and pieces that fit need none.
+So where a model has such results, or may run in pieces, the fast pool alone comes first: if
+everything fits there, nothing moves.
 
 Every plan is checked before it counts. If a search ends with a plan that is refused, or with an
 error, the run goes on with the plans that passed, and a
@@ -34,14 +35,15 @@ from cpplan.solving.request import Freedom, Request
 from cpplan.solving.run import declared_kinds
 from cpplan.solving.tuning import SolvingTuning
 from cpplan.verification.bound_table import EVERY_OP_ONCE, NOTHING
-from cpplan.verification.verifier import verify
+from cpplan.verification.verifier import verify, verify_counting
 
-# Share of the time kept for searches with fewer freedoms.
-_SMALLER_SHARE = 0.1
+# Share of the time kept for searches with fewer freedoms; in several pools, repetitions and pieces
+# are chosen by estimates of each pool alone, which mislead more often.
+_SMALLER_SHARE, _SMALLER_POOLED_SHARE = 0.1, 0.6
 # Each of these searches gets the time left divided by their number, but by this at most.
 _SMALLER_AT_ONCE = 4
-# Share of the time for the fast pool alone.
-_ALONE_SHARE = 0.2
+# Share of the time for the fast pool alone, and with pieces.
+_ALONE_SHARE, _ALONE_SPLIT_SHARE = 0.2, 0.4
 # Seconds that each of them may take, even if the first search took less.
 _SMALLER_LEAST = 1.0
 
@@ -75,17 +77,20 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
     """
     runs = _Runs(search, source, request, budget)
     tuning, deadline = budget.tuned(SolvingTuning), budget.deadline
-    if (alone := _fast_alone(request, source)) is not None:
-        runs.take_alone(alone, deadline.share(_ALONE_SHARE))
+    if (alone := _fast_alone(request, source, tuning)) is not None:
+        share = _ALONE_SPLIT_SHARE if alone.split else _ALONE_SHARE
+        runs.take_alone(alone, deadline.share(share))
         if runs.settled:
             return runs.ended()
     smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
-    first = deadline.share(1 - _SMALLER_SHARE) if smaller else deadline
+    first = deadline.share(1 - _smaller_share(request)) if smaller else deadline
     before = deadline.remaining()
     runs.take(request, first)
     if first.cancelled:
         deadline.cancel()
     longest = max(before - deadline.remaining(), _SMALLER_LEAST)
+    if alone is not None:
+        runs.offer_alone()
     if runs.best is None:
         smaller = list(_smaller(request, source, every=True))
     for number, asked in enumerate(smaller):
@@ -107,6 +112,7 @@ class _Runs:
         self._search, self._source = search, source
         self._request, self._budget = request, budget
         self._own: Plan | None = None
+        self._alone: Plan | None = None
         self._missing: Plan | None = None
         self._events: list[Progress] = []
         self._refused: list[Exception] = []
@@ -120,12 +126,19 @@ class _Runs:
         return self.best is not None and self.best.status in ("optimal", "infeasible")
 
     def take_alone(self, asked: Request, deadline: Deadline) -> None:
-        """Make the search in the fast pool alone; its plan is best, since nothing moves."""
+        """Make the search in the fast pool alone; nothing moves, but pieces may take more time."""
+        assert isinstance(self._source, Program)
         plan = self._search(self._source, asked, self._budget.until(deadline))
-        self._may_fit = plan.status == "unknown"
-        if plan.offset is not None:
-            self.best = _in_two_pools(plan, self._request)
-            verify(self._source, self.best)
+        self._may_fit = plan.status == "unknown" and not asked.split
+        # Beside moves, no piece runs again.
+        if plan.offset is not None and len(set(plan.order)) == len(plan.order):
+            plan = _in_two_pools(plan, self._request)
+            self._alone = self.best = verify_counting(self._source, plan)
+
+    def offer_alone(self) -> None:
+        """Keep the plan in the fast pool alone if the own search ended with a worse one."""
+        if self._alone is not None:
+            self._offer(self._alone)
 
     def take(self, asked: Request, deadline: Deadline) -> None:
         """Make one search, and keep its plan if that is the best and passes its check.
@@ -203,15 +216,19 @@ class _Runs:
         )
 
 
-def _fast_alone(request: Request, source: Program | Problem) -> Request | None:
-    """The request in the fast pool alone, if results may lie within other tensors there."""
-    if not (request.spill and "placement" in request.sharing and isinstance(source, Program)):
+def _fast_alone(
+    request: Request, source: Program | Problem, tuning: SolvingTuning
+) -> Request | None:
+    """The request in the fast pool alone, if pieces or placements may make everything fit there."""
+    if not (request.spill and isinstance(source, Program)) or request.constants == "keep":
         return None
-    if request.constants == "keep" or "placement" not in declared_kinds(source.graph):
+    placed = "placement" in request.sharing and "placement" in declared_kinds(source.graph)
+    cut = request.split and _is_in_reach(source, tuning) and "split" in _used(source)
+    if not placed and not cut:
         return None
     assert request.pools is not None
     return replace(
-        request.without("remat", "split"),
+        request.without("remat") if cut else request.without("remat", "split"),
         spill=False,
         pools=request.pools[:1],
         objective="preference",
@@ -222,11 +239,11 @@ def _fast_alone(request: Request, source: Program | Problem) -> Request | None:
 def _in_two_pools(plan: Plan, request: Request) -> Plan:
     """The plan of the fast pool alone as one in which tensors may move, and none does."""
     every: Scope = "every order" if request.remat or request.order == "search" else "given order"
-    return replace(
+    found = replace(
         plan,
         pools=tuple(request.pools or ()),
-        status="optimal",
         capacity=None,
+        message=None,
         scope="every splitting" if request.split else every,
         objective="total",
         objective_value=(),
@@ -240,6 +257,7 @@ def _in_two_pools(plan: Plan, request: Request) -> Plan:
         time=plan.cost if request.objective == "time" else None,
         **_no_move_needed(plan, request),
     )
+    return replace(found, status=_status(found))
 
 
 def _for_all_that_may_fit(plan: Plan, request: Request) -> Plan:
@@ -256,6 +274,13 @@ def _no_move_needed(plan: Plan, request: Request) -> dict[str, Any]:
     if request.objective == "time":
         return {"time_bound": plan.base_cost, "time_bound_by": name}
     return {"moved_bytes_bound": 0, "moved_bytes_bound_by": name}
+
+
+def _smaller_share(request: Request) -> float:
+    """Share of the time kept for searches with fewer freedoms."""
+    several = len(request.pools or ()) > 1
+    pooled = request.split if request.spill else request.remat and several
+    return _SMALLER_POOLED_SHARE if pooled else _SMALLER_SHARE
 
 
 def _is_in_reach(source: Program | Problem, tuning: SolvingTuning) -> bool:

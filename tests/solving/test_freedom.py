@@ -292,3 +292,15 @@ def test_nothing_moves_if_everything_fits_with_results_within_others(objective: 
     assert {relation.kind for relation in plan.relations} == {"placement"}
     less = solve(graph, pools=[Pool("fast", 3), slow], in_place=True, placement=False, **options)
     assert less.moved_bytes == 2
+
+
+def test_nothing_moves_if_everything_fits_in_pieces() -> None:
+    """Pieces in the fast pool alone come before moves, also of little time."""
+    graph = branches("conv", "relu", "conv")
+    options: dict[str, Any] = {"split": True, "time_limit": 0.2, "deterministic": True}
+    whole, pieces = solve(graph, deterministic=True), solve(graph, **options)
+    assert pieces.peak < whole.peak
+    pools = [Pool("fast", pieces.peak), Pool("slow", direct=True)]
+    plan = solve(graph, pools=pools, spill=True, **options)
+    simulate(graph, plan)
+    assert (plan.status, plan.moved_bytes, plan.pieces != ()) == ("optimal", 0, True)
