@@ -1,4 +1,7 @@
-"""Moves of a choice of gaps, and the offsets of its buffers in both pools."""
+"""Moves of a choice of gaps, and the offsets of its buffers in both pools.
+
+Retentions of storages in the fast pool: runs of accesses with all gaps between them kept.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,6 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.moves import NOTHING_HIDDEN, Hidden, order_with_moves
 from cpplan.spilling.problem import Flags, SpillProblem
-from cpplan.spilling.retentions import find_retentions
 from cpplan.spilling.search.addresses import NAME
 from cpplan.verification.verifier import check_offsets
 
@@ -287,3 +289,28 @@ def _in_pool(program: Program, pool: str) -> Program:
     ops = tuple(map(left, graph.ops))
     tensors = tuple(t for t in graph.tensors if t.name not in away)
     return Program(Graph(graph.name, tensors, ops), program.order)
+
+
+class Retention(NamedTuple):
+    """A storage, the number of its copy in the fast pool, and the accesses of that copy."""
+
+    storage: str
+    number: int
+    accesses: list[int]
+
+
+def find_retentions(problem: SpillProblem, kept: Flags) -> list[Retention]:
+    """All retentions that follow from a choice of gaps, sorted by storage, then by time."""
+    near = problem.near(kept)
+    follows = np.zeros(len(near), bool)
+    inner = kept & (problem.gap_before >= 0) & (problem.gap_after >= 0)
+    follows[problem.gap_after[inner]] = True
+    found: list[Retention] = []
+    for access in np.flatnonzero(near).tolist():
+        name = problem.names[int(problem.access_storage[access])]
+        if follows[access]:
+            found[-1].accesses.append(access)
+        else:
+            number = found[-1].number + 1 if found and found[-1].storage == name else 0
+            found.append(Retention(name, number, [access]))
+    return found

@@ -1,9 +1,12 @@
-"""Plans in which tensors move between two pools: checks of their moves and bounds."""
+"""Plans in which tensors move between two pools: checks of their moves and bounds.
+
+Checks of the claims of a plan in which tensors move: its time, and the bound on its moves.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,12 +18,11 @@ from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
 from cpplan.program.moved import MovedProgram
-from cpplan.program.timeline import least_time
+from cpplan.program.timeline import least_time, run_time
 from cpplan.verification.access_trace import Access, trace
-from cpplan.verification.bound_table import EVERY_OP_ONCE
-from cpplan.verification.claims import Proofs
+from cpplan.verification.bound_table import EVERY_OP_ONCE, FORCED_MOVES, MOVED_BOUNDS, ROOM_PRICES
+from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
-from cpplan.verification.moved_claims import check_moved_claims, check_time
 from cpplan.verification.moves import (
     Still,
     check_moves,
@@ -142,3 +144,91 @@ def copied_with_moves(moved: Moved, accesses: Sequence[Access]) -> int | None:
     }
     described = replace(described, graph=program.graph, parts=parts)
     return copied_bytes(described, program, still, accesses)
+
+
+# Bound -> type of the certificate that proves it.
+_CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedAt}
+
+
+def check_time(program: Program, plan: Plan) -> None:
+    """Check the time that a plan with moves claims, if it claims any.
+
+    Parameters
+    ----------
+    program
+        Program of the graph whose tensors move.
+    plan
+        The plan for that graph.
+
+    Raises
+    ------
+    VerificationError
+        Names the claimed time and the time that the steps take.
+    """
+    if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
+        return
+    if len(plan.pools) != 2:
+        raise VerificationError("the plan claims a time, but does not have two pools")
+    time = run_time(program.graph, plan.order, plan.moves, plan.pools[1])
+    if not is_number(plan.time) or not math.isclose(plan.time, time, rel_tol=1e-9):  # type: ignore[arg-type]
+        raise VerificationError(f"the plan claims a time of {plan.time!r} cycles, not {time}")
+
+
+def check_moved_claims(
+    plan: Plan, floor: Callable[[str], int | float], *, again: bool = False
+) -> Proofs:
+    """Check the status and the bound on the bytes moved or the time; return the kinds of proof.
+
+    Parameters
+    ----------
+    floor
+        Function from the name of a bound that can be proved again to the bytes that it proves, or
+        to the cycles if the plan has a time bound.
+    again
+        True if ops of the plan run again.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and what can be proved.
+    """
+    timed = plan.time is not None
+    bound, value = (
+        (plan.time_bound, plan.time) if timed else (plan.moved_bytes_bound, plan.moved_bytes)
+    )
+    name = plan.time_bound_by if timed else plan.moved_bytes_bound_by
+    right = is_number(bound) if timed else is_integer(bound)
+    if not right or not 0 <= bound <= value:  # type: ignore[operator]
+        what = "time must be a number" if timed else "bytes moved must be a byte count"
+        raise VerificationError(f"the bound on the {what} of at most {value}, not {bound!r}")
+    if timed and (plan.moved_bytes_bound, plan.moved_bytes_bound_by) != (None, None):
+        raise VerificationError(
+            "the plan has a bound on the time and one on the bytes moved: expected the first alone"
+        )
+    others = (
+        plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate,
+        plan.cost_certificate,
+    )  # fmt: skip
+    if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
+        raise VerificationError(
+            "a plan with moves may bound only its bytes moved or its time: it has another bound"
+        )
+    found = applying(MOVED_BOUNDS, name, plan)
+    if again and (found.reach != "every schedule" or plan.scope != "every order"):
+        raise VerificationError(
+            f"bound {found.name!r} is of ops that run once, but in the plan ops run again"
+        )
+    carried = None if plan.moved_certificate is None else type(plan.moved_certificate)
+    if carried is not _CARRIED.get(found.name):
+        raise VerificationError(
+            f"bound {found.name!r} and the plan's moved_certificate are of different kinds"
+        )
+    if found.proof != "searched":
+        proved = floor(found.name)
+        if bound > proved:  # type: ignore[operator]
+            unit = "cycles" if timed else "B"
+            raise VerificationError(
+                f"{found.name} prove a lower bound of {proved} {unit}, but the plan claims {bound}"
+            )
+    check_status(plan, (value,), (bound,))
+    return Proofs(moved_bound=found.proof)

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cpplan import Graph, Op, Plan, Program, Tensor, simulate, solve, verify
-from cpplan.aliasing.alias_candidates import find_candidates
-from cpplan.aliasing.candidates import candidate_relations
+from cpplan.aliasing.alias_candidates import candidate_relations, find_candidates
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Placement
 from cpplan.model.plan_data import Relation

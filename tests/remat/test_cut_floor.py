@@ -14,7 +14,7 @@ from cpplan.remat.cut_floor import bytes_at_first_runs, cut_floor
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.access_trace import replay
-from cpplan.verification.cut_bound import holds_no_schedule
+from cpplan.verification.cited_bounds import holds_no_schedule
 from formulations.retained_at_cuts import precedence
 
 ZOO = Path(__file__).resolve().parents[2] / "datasets" / "zoo"

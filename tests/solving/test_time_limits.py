@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from cpplan import Graph, Op, Tensor, solve
-from cpplan.aliasing.alias_candidates import _candidates
-from cpplan.aliasing.candidates import candidate_relations
+from cpplan.aliasing.alias_candidates import _candidates, candidate_relations
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.segments import _handed_over, share_in_any_order
 from cpplan.aliasing.solve import SharingSearch

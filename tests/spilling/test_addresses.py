@@ -19,9 +19,8 @@ from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import make_budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.outcome import find_shortfall
-from cpplan.spilling.packed import lay_out
+from cpplan.spilling.packed import find_retentions, lay_out
 from cpplan.spilling.problem import SpillProblem, spill_problem
-from cpplan.spilling.retentions import find_retentions
 from cpplan.spilling.search.addresses import AddressSearch, Placed
 
 

@@ -31,7 +31,7 @@ from cpplan.remat.relaxed import relax_repetition
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.access_trace import replay
-from cpplan.verification.cut_bound import holds_no_schedule, least_cost
+from cpplan.verification.cited_bounds import holds_no_schedule, least_cost
 from cpplan.verification.verifier import check_plan
 
 

@@ -20,7 +20,7 @@ from cpplan.model.errors import InputError, VerificationError
 from cpplan.ordering.cuts import CutNetwork
 from cpplan.ordering.problem import order_problem
 from cpplan.verification.access_trace import replay
-from cpplan.verification.cut_flow import minimum_cut_bytes
+from cpplan.verification.cited_bounds import minimum_cut_bytes
 from cpplan.verification.verifier import check_plan
 
 

@@ -22,7 +22,7 @@ from cpplan.program.anf import Program, runs_once
 from cpplan.verification import program_plans
 from cpplan.verification.access_trace import trace
 from cpplan.verification.needed_buffers import needed_buffers
-from cpplan.verification.single_runs import buffers_of_single_runs
+from cpplan.verification.program_plans import buffers_of_single_runs
 
 
 def assert_as_traced(program: Program, residency: Residency) -> None:

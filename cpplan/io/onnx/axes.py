@@ -4,6 +4,8 @@ Images are ``(batch, channels, rows, columns)``. Products of matrices and convol
 up in parts, channel by channel. Sums of integers stay the same; sums of floating-point numbers do
 if a kernel continues from the sum of the piece before it. Quantized products are not added up in
 parts: their sums are rounded to the bits of the output.
+
+Axes of ONNX's normalizations: all axes except those along which elements are normalized.
 """
 
 from __future__ import annotations
@@ -32,13 +34,6 @@ from cpplan.io.axes.operation import (
     shape_of,
 )
 from cpplan.io.axes.products import attention_axes, einsum_axes, matmul_axes, reduction_axes
-from cpplan.io.onnx.norm_axes import (
-    batch_norm_axes,
-    instance_norm_axes,
-    layer_norm_axes,
-    outer_axes,
-    softmax_axes,
-)
 from cpplan.io.onnx.older import PAIRS
 from cpplan.io.onnx.operation import INTEGERS, SUMMED, axis_of
 from cpplan.io.onnx.resize_axes import resized_axes
@@ -266,3 +261,55 @@ def _transpose(operation: Operation) -> Iterable[Axis]:
     rank = len(operation.shape())
     order = operation.attributes.get("perm") or list(range(rank))[::-1]
     return transpose_axes(operation, list(order))
+
+
+def batch_norm_axes(operation: Operation) -> Iterator[Axis]:
+    """All axes, if mean and variance are inputs; these are cut with the channels."""
+    image, shape = operation.input(), operation.shape()
+    given = operation.attributes
+    if given.get("training_mode") or (given["opset"] < 7 and not given.get("is_test")):
+        raise NoAxes
+    if len(operation.shape(1)) != 1:  # statistics of each position
+        raise NoAxes
+    for axis, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
+        places = [(image, axis), (operation.output, axis)]
+        if axis == 1 or (len(shape) == 1 and axis == 0):
+            places += [(operation.input(k), 0) for k in range(1, 5)]
+        yield same(name, extent, places)
+
+
+def instance_norm_axes(operation: Operation) -> Iterator[Axis]:
+    """Batch and channels; the weights are cut with the channels."""
+    image, shape, output = operation.input(), operation.shape(), operation.output
+    yield same("batch", shape[0], [(image, 0), (output, 0)])
+    yield same(
+        "channels", shape[1], [(image, 1), (output, 1), *((operation.input(k), 0) for k in (1, 2))]
+    )
+
+
+def outer_axes(operation: Operation) -> list[Axis]:
+    """The batch alone."""
+    return alike(operation, but=range(1, len(operation.shape())))
+
+
+def softmax_axes(operation: Operation) -> list[Axis]:
+    """All axes except the normalized one; before opset 13, only the axes in front of it."""
+    rank = len(operation.shape())
+    if operation.attributes["opset"] >= 13:
+        return alike(operation, but=(axis_of(operation, rank, -1),))
+    return alike(operation, but=range(axis_of(operation, rank, 1), rank))
+
+
+def layer_norm_axes(operation: Operation) -> Iterator[Axis]:
+    """Axes in front of the normalized ones; weights are cut with an axis that they have."""
+    image, shape, output = operation.input(), operation.shape(), operation.output
+    first = axis_of(operation, len(shape), -1)
+    names = operation.names(len(shape))
+    for axis in range(first):
+        places = [(image, axis), (output, axis)]
+        for k in (1, 2):
+            if operation.has(k):
+                own = axis - len(shape) + len(operation.shape(k))
+                if own >= 0 and operation.shape(k)[own] == shape[axis]:
+                    places.append((operation.input(k), own))
+        yield same(names[axis], shape[axis], places)

@@ -7,11 +7,14 @@ access one of them keep their order. Elements narrower than a byte take one byte
 Micro. A tensor that no operator writes, that has no values in the file and that one operator reads
 is a workspace of this operator. Scratch memory that a kernel requests (see
 :mod:`cpplan.io.tflite.scratch`) is a workspace too, with the op's name followed by ``/scratch``.
+
+Kinds of a TFLite subgraph's tensors: input, output, constant, and so on.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,7 +22,6 @@ from cpplan.io.axes import find_axes
 from cpplan.io.axes.operation import Array
 from cpplan.io.tflite.axes import constant_value, operation_of
 from cpplan.io.tflite.costs import count_operations
-from cpplan.io.tflite.kinds import find_kinds
 from cpplan.io.tflite.model import RESOURCE, FileOperator, FileSubgraph, TfliteModel
 from cpplan.io.tflite.names import free_name, op_names, unique_names
 from cpplan.io.tflite.operators import (
@@ -302,3 +304,40 @@ def _keeps_state(model: TfliteModel, number: int) -> bool:
         is_stateful(operator) or any(_keeps_state(model, k) for k in subgraphs_of(operator))
         for operator in source.operators
     )
+
+
+def find_kinds(source: FileSubgraph) -> dict[int, str]:
+    """Tensor -> its kind, for the tensors that a subgraph's operators or its callers access.
+
+    Raises
+    ------
+    InputError
+        If an extent is only known at run time, or a tensor is read that has no value.
+    """
+    readers = Counter(k for o in source.operators for k in dict.fromkeys(o.inputs))
+    written = {k for o in source.operators for k in o.outputs}
+    kinds = {}
+    accessed = {*readers, *written, *source.inputs, *source.outputs} - {-1}
+    for k in sorted(accessed):
+        tensor = source.tensors[k]
+        if tensor.variable or (k not in written and tensor.data_bytes):
+            kinds[k] = "constant"
+            continue
+        if -1 in tensor.signature:
+            raise InputError(
+                f"tensor {tensor.name!r}: axis {tensor.signature.index(-1)} is only known at run "
+                "time: expected extents that follow from those of the inputs"
+            )
+        if k in source.outputs:
+            kinds[k] = "output"
+        elif k in source.inputs:
+            kinds[k] = "input"
+        elif k in written:
+            kinds[k] = "intermediate"
+        elif not math.prod(tensor.shape):
+            kinds[k] = "constant"
+        elif readers[k] == 1:
+            kinds[k] = "workspace"
+        else:
+            raise InputError(f"tensor {tensor.name!r}: nothing gives it a value")
+    return kinds

@@ -2,11 +2,15 @@
 
 Nodes that only query sizes or compute with numbers are no ops. They become edges without bytes,
 from the ops that make the tensors to the ops that use the numbers.
+
+Order around ops that overwrite a storage.
+
+Readers of the old values run before the op that overwrites them, readers of the new ones after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -18,7 +22,6 @@ from torch.fx import GraphModule, Node
 from cpplan.io.torch.axes import axes_of
 from cpplan.io.torch.costs import cost_of
 from cpplan.io.torch.effects import Effects, find_effects, storage_of
-from cpplan.io.torch.hazards import Hazards
 from cpplan.io.torch.in_place import in_place_pairs
 from cpplan.io.torch.inner_graphs import carries_over, held_by
 from cpplan.io.torch.layouts import Layouts
@@ -281,3 +284,47 @@ class _Translator:
             found += zip(tensors, names, strict=True)
         weights = self.effects[node].weights.items()
         return found + [(weight, f"{node.target}:{name}") for name, weight in weights]
+
+
+class Hazards:
+    """The ops that access overwritten storages, and the order between them.
+
+    Parameters
+    ----------
+    root_of
+        Function from a tensor to the tensor in whose storage it lies, by name.
+    """
+
+    def __init__(self, root_of: Callable[[str], str]):
+        self._root_of = root_of
+        self._written: set[str] = set()
+        self._writes: dict[str, set[str]] = {}
+        self._last: dict[str, str] = {}
+        self._readers: dict[str, list[str]] = {}
+
+    def note(self, op: str, written: Iterable[str]) -> None:
+        """Record that an op overwrites some tensors."""
+        roots = {self._root_of(name) for name in written}
+        self._writes[op] = roots
+        self._written |= roots
+
+    def accessed(self, names: Iterable[str]) -> bool:
+        """True if any op overwrites one of these tensors."""
+        return any(self._root_of(name) in self._written for name in names)
+
+    def before(self, op: str, names: Iterable[str]) -> list[str]:
+        """Ops that must run before an op that accesses these tensors.
+
+        Call it once for each op, in the order of the ops.
+        """
+        found: list[str] = []
+        for root in dict.fromkeys(map(self._root_of, names)):
+            if root not in self._written:
+                continue
+            found += [self._last[root]] if root in self._last else []
+            if root in self._writes[op]:
+                found += self._readers.pop(root, [])
+                self._last[root] = op
+            else:
+                self._readers.setdefault(root, []).append(op)
+        return list(dict.fromkeys(found))

@@ -3,18 +3,27 @@
 An array is given as the address of the Python object: NumPy's binary interface fixes the places of
 its data and lengths. The entry checks that the array has the kind that the code was made for: a
 check in Python would take longer than many loops run.
+
+Turns a Python function of numbers and arrays into LLVM instructions.
+
+Kinds of variables are found during the translation: a variable has the kind of its first value. If
+a later value needs a wider kind (an ``int`` that becomes a ``float``), the translation of the
+function starts again.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.runtime.loop_cache import checked
 from cpplan.runtime.loop_compiler.blocks import Blocks
-from cpplan.runtime.loop_compiler.checks import fault_text
+from cpplan.runtime.loop_compiler.checks import IndexChecks, fault_text
 from cpplan.runtime.loop_compiler.draws import integers_text
+from cpplan.runtime.loop_compiler.expressions import Expressions, Function
 from cpplan.runtime.loop_compiler.kinds import (
     NOTHING,
     Array,
@@ -22,13 +31,18 @@ from cpplan.runtime.loop_compiler.kinds import (
     Kind,
     LoopError,
     Use,
+    Value,
     array_kind,
     llvm_types,
     pointer,
     result_type,
 )
 from cpplan.runtime.loop_compiler.numbers import DECLARED
-from cpplan.runtime.loop_compiler.translation import Translation
+from cpplan.runtime.loop_compiler.scope import Scope, Wider
+from cpplan.runtime.loop_compiler.statements import Statements
+
+if TYPE_CHECKING:
+    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 # Byte offset of an object's own fields after its header. Offsets from there, in an array: address
 # of the data, number of dimensions, address of their lengths, address of the dtype, flags; in a
@@ -176,3 +190,58 @@ def _types(kind: Array) -> list[int]:
         if known == kind:
             found.append(dtype.num)
     return found
+
+
+class Translation:
+    """Functions of one LLVM module, each translated once for each kind of arguments."""
+
+    def __init__(self) -> None:
+        self._functions: dict[tuple[CompiledLoop, tuple[Kind, ...]], Function] = {}
+        self.texts: list[str] = []
+
+    def function(self, loop: CompiledLoop, kinds: tuple[Kind, ...]) -> Function:
+        """The function that runs a loop on arguments of these kinds."""
+        if (loop, kinds) not in self._functions:
+            name = f"{loop.__name__}.{len(self._functions)}"
+            variables: dict[str, Kind] = {}
+            returns: list[Kind] = []
+            while True:
+                checks = IndexChecks(loop.file, name) if checked() else None
+                scope = Scope(loop, variables, checks)
+                try:
+                    self.texts.append(self._text(name, kinds, scope, returns))
+                    break
+                except Wider:
+                    continue
+            self._functions[loop, kinds] = Function(name, returns[0] if returns else NOTHING)
+        return self._functions[loop, kinds]
+
+    def _text(self, name: str, kinds: tuple[Kind, ...], scope: Scope, returns: list[Kind]) -> str:
+        """Text of a whole function."""
+        loop, blocks = scope.loop, scope.blocks
+        tree = loop.tree()
+        names = [argument.arg for argument in tree.args.args]
+        if len(names) != len(kinds):
+            raise LoopError(f"{loop.__name__} takes {len(names)} arguments")
+        changed = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        parameters = []
+        for argument, kind in zip(names, kinds, strict=True):
+            parts = tuple(f"%{argument}.{k}" for k in range(len(llvm_types(kind))))
+            pairs = zip(llvm_types(kind), parts, strict=True)
+            parameters += [f"{stored} {part}" for stored, part in pairs]
+            hold = scope.assign if argument in changed else scope.keep
+            hold(argument, Value(kind, parts))
+        Statements(scope, Expressions(scope, self.function), returns).run(tree.body)
+        end = blocks.current
+        if end.reached and not end.ended:
+            if returns and returns[0] != NOTHING:
+                raise LoopError(f"{loop.__name__} may end without returning a value")
+            blocks.end("ret void")
+        returned = result_type(returns[0] if returns else NOTHING)
+        head = f'define internal {returned} @"{name}"({", ".join(parameters)})'
+        texts = scope.checks.texts if scope.checks else []
+        return "\n".join([*texts, f"{head} nounwind {{", blocks.text(), "}"])
