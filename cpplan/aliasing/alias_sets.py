@@ -17,8 +17,11 @@ from functools import cached_property
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.lives import Lives
-from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
+
+# Size of an alias set, in storages, above which an index finds its members that are live with
+# a given storage.
+_FEW_MEMBERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +286,6 @@ class _Forming:
 
     def _live_with(self, one: str, group: _Group) -> Iterator[str]:
         """Members of a group that may be live with a storage."""
-        if len(group.members) <= active().few_members:
+        if len(group.members) <= _FEW_MEMBERS:
             return (other for other in group.members if not self.lives.apart(one, other))
         return (other for other in self.rules.together(one) if self.group[other] is group)

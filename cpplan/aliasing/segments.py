@@ -17,11 +17,15 @@ from cpplan.aliasing.alias_candidates import AliasCandidate, find_candidates
 from cpplan.aliasing.alias_sets import AliasSets, SharingRules, Storage, form_alias_sets
 from cpplan.aliasing.bounds import placement_groups
 from cpplan.aliasing.lives import AnyOrderLives
-from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.residency import Residency
+
+# Largest number of ops for which candidates that hold in every order are looked for: with
+# many more, the bit sets of ancestors and the pairs of storages that may be live together
+# take gigabytes.
+_ANY_ORDER_OPS = 2000
 
 
 def share_in_any_order(
@@ -34,7 +38,7 @@ def share_in_any_order(
 
     If the second value is true, no choice of candidates needs fewer bytes in any order than this
     problem: its bounds hold for every plan. O(ops² / 64 + candidates × storages that they join).
-    With more than `any_order_ops` ops, only in-place pairs are used for which the direct
+    With more than ``_ANY_ORDER_OPS`` ops, only in-place pairs are used for which the direct
     predecessors of the op prove that it reads last, in linear time.
 
     Parameters
@@ -53,7 +57,7 @@ def share_in_any_order(
     usable = [
         candidate for candidate in candidates if candidate.inner in size and candidate.outer in size
     ]
-    if len(graph.ops) > active().any_order_ops:
+    if len(graph.ops) > _ANY_ORDER_OPS:
         problem, whole = _cut_up(ordering, _handed_over(ordering, usable))
         return problem, whole and not candidates
     lives = AnyOrderLives(graph, residency)

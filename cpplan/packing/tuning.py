@@ -60,13 +60,6 @@ class PackingTuning:
         storages: presolve writes one constraint a section, and beyond that needs gigabytes.
     pools_entries
         Several pools: most such pairs, times the pools.
-    insertion_patience
-        Insertion: moves a buffer without a lower peak after which the search returns to its best
-        packing, and raises its limit.
-    canonical_first_nodes
-        Canonical search: nodes of each tree in the first round; twice as many every round.
-    canonical_kept_bytes
-        Bytes for kept trees. All trees take turns, so that the first ones serve as well as any.
     full_steps
         Fullest first: shares of the most live bytes from which a step is full; one pass for each.
     size_classes
@@ -96,9 +89,6 @@ class PackingTuning:
     sizes_compiled: int = 20_000
     section_entries: int = 1_000_000
     pools_entries: int = 400_000
-    insertion_patience: int = 50
-    canonical_first_nodes: int = 500
-    canonical_kept_bytes: int = 1 << 28
     full_steps: tuple[float, ...] = (0.75, 0.6, 0.95)
     size_classes: tuple[float, ...] = (0.5, 1.0, 2.0)
 

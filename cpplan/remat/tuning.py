@@ -35,16 +35,8 @@ class RematTuning:
         Largest cost of an op, as a multiple of the median, above which costs are skewed.
     cp_sat_units
         Units up to which CP-SAT searches for the whole schedule.
-    lp_variables
-        Most variables of Checkmate's linear relaxation.
-    milp_variables
-        Most variables of Checkmate's mixed-integer program.
     most_retentions
         Retentions up to which separation is tried.
-    local_heats
-        Temperatures at the start and at the end of a round, in mean costs of a unit.
-    window_runs
-        Runs in a window that CP-SAT solves again.
     """
 
     seconds_an_op: float = 100e-6
@@ -58,11 +50,7 @@ class RematTuning:
     walks: int = 3
     skewed: float = 30.0
     cp_sat_units: int = 80
-    lp_variables: int = 200_000
-    milp_variables: int = 60_000
     most_retentions: int = 6000
-    local_heats: tuple[float, ...] = (1.0, 0.003)
-    window_runs: int = 40
 
 
 def active() -> RematTuning:

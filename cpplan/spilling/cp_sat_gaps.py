@@ -10,10 +10,14 @@ import numpy as np
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.spilling.problem import Flags, SpillProblem
-from cpplan.spilling.tuning import active
 
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
+
+# Seconds more for each pair of a gap and a step that is too full if all gaps are kept.
+_SOLVER_SECONDS_A_PAIR = 3e-7
+# Least seconds left for which these are begun: loading their solvers takes almost as long.
+_SOLVER_SECONDS = 0.4
 
 
 def make_model(problem: SpillProblem, budget: Budget) -> SpillModel | None:
@@ -31,7 +35,7 @@ def seconds_to_begin(problem: SpillProblem) -> float:
     load = problem.load(problem.all_kept())
     before = np.concatenate([[0], np.cumsum(load > problem.capacity)])
     pairs = int((before[problem.gap_upper] - before[problem.gap_lower]).sum())
-    return active().solver_seconds + active().solver_seconds_a_pair * pairs
+    return _SOLVER_SECONDS + _SOLVER_SECONDS_A_PAIR * pairs
 
 
 def search_gaps(

@@ -29,6 +29,9 @@ from cpplan.splitting.schedule import schedule
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
 
+# Time expected to derive the first pieces of many ops, as a multiple of the time to build the
+# problem.
+_FIRST_DERIVED = 4.0
 # Share of the time left for regions and their styles.
 _REGIONS_SHARE = 0.4
 # Share of the time left for plans by heuristics alone.
@@ -43,7 +46,6 @@ _CHECKED = 4.5
 _SLOWER = 3.0
 # Seconds of work, in deterministic mode, for a piece.
 _WORK_PER_PIECE = 1e-4
-
 # Relative tolerance for sums of floating-point costs.
 _ROUNDING = 1e-9
 Orderer = Callable[[Program], Callable[[Deadline], tuple[Packed, str]]]
@@ -133,7 +135,7 @@ class SplitSearch:
         report: Callable[[str], None] = lambda text: None,
     ):
         assert isinstance(unsplit.source, Program)
-        begin, tuning = deadline.elapsed(), tuned(SplittingTuning)
+        begin = deadline.elapsed()
         self.problem = SplitProblem(unsplit.source, residency, sharing)
         program = with_writers_together(self.problem)
         if program.order != unsplit.source.order:
@@ -149,7 +151,7 @@ class SplitSearch:
         self._seen: set[tuple[Choice, ...]] = set()
         self._pace, many = 0.0, len(self.problem.ops)
         if many >= tuned(PackingTuning).many_buffers:
-            self._pace = tuning.first_derived * (deadline.elapsed() - begin) / many
+            self._pace = _FIRST_DERIVED * (deadline.elapsed() - begin) / many
         # Seconds reserved to check the plans that are kept.
         self._checks = 0.0
         self.hurried = False

@@ -11,9 +11,6 @@ class SplittingTuning:
 
     Attributes
     ----------
-    brought_forward
-        Ops that write one storage in turn are moved together if they then make at most this share
-        of the most live bytes earlier.
     hills
         Number of the highest hills of live bytes at whose feet regions may also begin and end;
         largest share of a hill's bytes that counts as its foot.
@@ -26,15 +23,10 @@ class SplittingTuning:
         time left for each.
     seconds_an_op
         Least seconds for each op to begin the search, and to check the bound that it proves.
-    first_derived
-        Time expected to derive the first pieces of many ops, as a multiple of the time to build the
-        problem.
     """
 
-    brought_forward: float = 0.05
     hills: int = 8
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     most_elements: int = 32
     most_packed_again: int = 6
     seconds_an_op: float = 16e-6
-    first_derived: float = 4.0

@@ -8,9 +8,11 @@ the ops that they wait for, to right after the last other op that one of them wa
 from __future__ import annotations
 
 from cpplan.program.anf import Program
-from cpplan.runtime.budget import tuned
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.tuning import SplittingTuning
+
+# Ops that write one storage in turn are moved together if they then make at most this share
+# of the most live bytes earlier.
+_BROUGHT_FORWARD_SHARE = 0.05
 
 
 def with_writers_together(problem: SplitProblem) -> Program:
@@ -19,7 +21,7 @@ def with_writers_together(problem: SplitProblem) -> Program:
     A group is left where it is if moving it would make too many bytes earlier.
     """
     graph, order = problem.graph, list(problem.program.order)
-    most = max(problem.boundary, default=0) * tuned(SplittingTuning).brought_forward
+    most = max(problem.boundary, default=0) * _BROUGHT_FORWARD_SHARE
     written = dict(zip(order, (written for _, written in problem.accessed), strict=True))
     for steps in problem.written_in_turn:
         ops = [problem.program.order[step] for step in steps]

@@ -12,7 +12,6 @@ from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search import local_search
 from cpplan.remat.search.local_search import Cooling, search_schedules
-from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
@@ -70,4 +69,4 @@ def test_a_slow_clock_leaves_a_walk_that_has_cooled(monkeypatch):
     )
     mean = sum(problem.cost) / len(problem)
     assert len(made) > 10
-    assert made[-1][1] < 2 * active().local_heats[1] * mean
+    assert made[-1][1] < 2 * local_search._LOCAL_HEATS[1] * mean

@@ -13,7 +13,6 @@ from cpplan.model.residency import Residency
 from cpplan.remat.heuristics.lp_rounding import complete, round_relaxation
 from cpplan.remat.heuristics.staged_optimum import cheapest_staged
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
@@ -131,12 +130,14 @@ def test_endless_deadline_ends(method, seconds):
     assert method(diamond(), 12, range(4), Deadline(seconds)) == (0, 1, 2, 0, 3)
 
 
-def test_a_model_that_is_too_large_is_not_begun(tune):
+def test_a_model_that_is_too_large_is_not_begun(monkeypatch):
     problem = remat_problem(remat_chain(4))  # 226 variables
-    tune(RematTuning, lp_variables=226, milp_variables=226)
+    monkeypatch.setattr("cpplan.remat.heuristics.lp_rounding._LP_VARIABLES", 226)
+    monkeypatch.setattr("cpplan.remat.heuristics.staged_optimum._MILP_VARIABLES", 226)
     assert round_relaxation(problem, 5, range(9), Deadline(60)) is not None
     assert cheapest_staged(problem, 5, range(9), Deadline(60)) is not None
-    tune(RematTuning, lp_variables=225, milp_variables=225)
+    monkeypatch.setattr("cpplan.remat.heuristics.lp_rounding._LP_VARIABLES", 225)
+    monkeypatch.setattr("cpplan.remat.heuristics.staged_optimum._MILP_VARIABLES", 225)
     assert round_relaxation(problem, 5, range(9), Deadline(60)) is None
     assert cheapest_staged(problem, 5, range(9), Deadline(60)) is None
 

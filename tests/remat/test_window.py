@@ -13,7 +13,6 @@ from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.remat_windows import improve_window, improve_windows, remat_window
-from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
@@ -72,12 +71,12 @@ def test_a_value_that_lives_through_may_be_made_again():
 
 
 @pytest.mark.slow
-def test_windows_reach_the_optimum_of_a_chain(tune):
+def test_windows_reach_the_optimum_of_a_chain(monkeypatch):
     """n = 8 in 5 slots: from the 45 of 3 slots down to 22, by the published table."""
     problem = remat_problem(remat_chain(8))
     poor = solve_chain(problem, as_chain(problem), 3, Deadline(60)).schedule
     reports = []
-    tune(RematTuning, window_runs=30)
+    monkeypatch.setattr("cpplan.remat.search.remat_windows._WINDOW_RUNS", 30)
     budget = Budget(Deadline(60))
     found = improve_windows(problem, 5, poor, budget, searches=20, report=reports.append)
     assert problem.total_cost(poor) == 45

@@ -209,7 +209,8 @@ def test_with_time_for_one_layout_only_one_is_made(monkeypatch):
         return packed.lay_out(*given, **options)
 
     monkeypatch.setattr(one_order, "lay_out", lay_out)
-    graph, tuning = GRAPHS["residual"](2200), {"spilling": {"many_laid_out": 1e6}}
-    plan = solve(graph, pools=POOLS, spill=True, time_limit=20, workers=1, tuning=tuning)
+    monkeypatch.setattr(one_order, "_MANY_LAID_OUT", 1e6)
+    graph = GRAPHS["residual"](2200)
+    plan = solve(graph, pools=POOLS, spill=True, time_limit=20, workers=1)
     assert plan.moves
     assert len(made) == 1

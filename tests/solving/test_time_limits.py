@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cpplan import Graph, Op, Tensor, solve
+from cpplan.aliasing import alias_sets, segments
 from cpplan.aliasing.alias_candidates import _candidates, candidate_relations
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.segments import _handed_over, share_in_any_order
@@ -181,12 +182,12 @@ def test_storages_that_live_together_are_found_without_all_pairs():
     for name in names[::37]:
         expected = {other for other in names if other != name and not lives.apart(name, other)}
         assert set(live_with(name)) == expected
-    assert len(names) > AliasingTuning().few_members
+    assert len(names) > alias_sets._FEW_MEMBERS
 
 
 def test_in_place_chains_of_very_many_ops_take_linear_memory():
     """Pairs of a storage and an op would take 4.9 MiB, one byte each."""
-    graph = GRAPHS["chain"](AliasingTuning().any_order_ops + 200)
+    graph = GRAPHS["chain"](segments._ANY_ORDER_OPS + 200)
     ordering = order_problem(graph)
     tracemalloc.start()
     shared, _ = share_in_any_order(graph, ordering, Residency())
@@ -197,12 +198,12 @@ def test_in_place_chains_of_very_many_ops_take_linear_memory():
     assert shared.peak(given) < ordering.peak(given)
 
 
-def test_linear_sharing_holds_in_any_order(tune):
+def test_linear_sharing_holds_in_any_order(monkeypatch):
     """The linear way shares no more than the exact one, and a chain as much."""
     graph = GRAPHS["chain"](60)
     ordering = order_problem(graph)
     exact, _ = share_in_any_order(graph, ordering, Residency())
-    tune(AliasingTuning, any_order_ops=0)
+    monkeypatch.setattr(segments, "_ANY_ORDER_OPS", 0)
     linear, complete = share_in_any_order(graph, ordering, Residency())
     assert linear.peak(range(60)) == exact.peak(range(60))
     assert not complete
@@ -474,8 +475,9 @@ def test_pieces_that_take_too_long_to_derive_are_not_derived(monkeypatch):
     big = [replace(t, size=2**20, shape=(8, 2**17)) if t.name in BIG else t for t in graph.tensors]
     graph = Graph("hill", tuple(big), tuple(replace(op, in_place=()) for op in graph.ops))
     monkeypatch.setattr("cpplan.splitting.solve.schedule", None)  # would be called
-    tuning = {"splitting": {"first_derived": 1e9}}
-    plan = solve(graph, split=True, time_limit=60, workers=1, tuning=tuning)
+    with monkeypatch.context() as expected:
+        expected.setattr("cpplan.splitting.solve._FIRST_DERIVED", 1e9)
+        plan = solve(graph, split=True, time_limit=60, workers=1)
     assert (plan.pieces, plan.message.endswith(NO_TIME_TO_SPLIT)) == ((), True)
     with pytest.raises(DefectWarning, match="TypeError"):
         solve(graph, split=True, time_limit=60, workers=1)

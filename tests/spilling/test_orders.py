@@ -17,18 +17,16 @@ from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.model.small_graphs import kept_meanwhile
 from cpplan.program.anf import to_anf
-from cpplan.runtime.budget import Tuning, make_budget, using
+from cpplan.runtime.budget import make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.spilling import heuristics
+from cpplan.spilling import cp_sat_gaps, heuristics
 from cpplan.spilling.bounds import MovedBound
-from cpplan.spilling.cp_sat_gaps import seconds_to_begin
 from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.heuristics import Eviction
 from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search import addresses, one_order, orders, repacking
 from cpplan.spilling.search.one_order import SpillSearch
 from cpplan.spilling.search.orders import FlatOrders
-from cpplan.spilling.tuning import SpillingTuning
 from cpplan.verification.verifier import check_plan
 from tests.benchmarks.time_limits import GRAPHS
 
@@ -159,13 +157,14 @@ def test_no_solver_is_loaded_with_little_time_left(
         monkeypatch.setattr(SpillSearch, name, lambda *given, **options: False)
     pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
     search = SpillSearch(to_anf(GRAPHS["local"](60)), Residency(), pools)
-    tuning = SpillingTuning(solver_seconds=1.0 if enough else 1e9)
-    with using(Tuning({SpillingTuning: tuning})):
-        search._search(make_budget(1000))
+    monkeypatch.setattr(cp_sat_gaps, "_SOLVER_SECONDS", 1.0 if enough else 1e9)
+    search._search(make_budget(1000))
     assert bool(made) == enough
 
 
-def test_solvers_begin_later_the_more_full_steps_gaps_cross() -> None:
+def test_solvers_begin_later_the_more_full_steps_gaps_cross(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Three tensors live for ten steps each; two fit, and the steps 2 to 9 have all three."""
     names, ops = ("a", "b", "c"), [Op(f"op{step}") for step in range(12)]
     for k, name in enumerate(names):
@@ -173,11 +172,11 @@ def test_solvers_begin_later_the_more_full_steps_gaps_cross() -> None:
         ops[k + 9] = Op(f"op{k + 9}", inputs=(name,))
     program = to_anf(Graph("g", tuple(Tensor(name, 8) for name in names), tuple(ops)))
     problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
-    with using(Tuning({SpillingTuning: SpillingTuning(solver_seconds_a_pair=1.0)})):
-        # A gap lies between two accesses: steps 1 to 8 of a, 2 to 9 of b, 3 to 10 of c.
-        assert seconds_to_begin(problem) == SpillingTuning().solver_seconds + 7 + 8 + 7
-        roomy = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
-        assert seconds_to_begin(roomy) == SpillingTuning().solver_seconds
+    monkeypatch.setattr(cp_sat_gaps, "_SOLVER_SECONDS_A_PAIR", 1.0)
+    # A gap lies between two accesses: steps 1 to 8 of a, 2 to 9 of b, 3 to 10 of c.
+    assert cp_sat_gaps.seconds_to_begin(problem) == cp_sat_gaps._SOLVER_SECONDS + 7 + 8 + 7
+    roomy = spill_problem(program, Residency(), (Pool("fast", 24), Pool("slow")))
+    assert cp_sat_gaps.seconds_to_begin(roomy) == cp_sat_gaps._SOLVER_SECONDS
 
 
 def test_a_climb_over_large_orders_looks_at_the_time_often(

@@ -18,7 +18,7 @@ from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
 from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
-from cpplan.spilling.search import gap_kernel
+from cpplan.spilling.search import gap_kernel, repacking
 from cpplan.spilling.search.address_arrays import Addresses
 from cpplan.spilling.search.addresses import Placed
 from cpplan.spilling.search.gap_arrays import GapState, make_state, with_sections
@@ -87,7 +87,9 @@ def test_a_dropped_gap_is_kept_again_where_it_fits() -> None:
     assert placed.paid == 0
 
 
-def test_windows_leave_the_packing_around_them_valid() -> None:
+def test_windows_leave_the_packing_around_them_valid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Retentions that cross a window's ends stay in place, and the cost is kept step by step."""
     rng = random.Random(7)
     spans = [(first, first + rng.choice((1, 3, 9, 25))) for first in range(40)]
@@ -95,7 +97,8 @@ def test_windows_leave_the_packing_around_them_valid() -> None:
     program = to_anf(steps_of(*spans, size=sizes, steps=66))
     pools = Pool("fast", 160), Pool("slow")
     problem = spill_problem(program, Residency(), pools)
-    narrow = SpillingTuning(window_widths=(4, 8, 16, 32), smaller_margins=(0.3,))
+    narrow = SpillingTuning(window_widths=(4, 8, 16, 32))
+    monkeypatch.setattr(repacking, "_SMALLER_MARGINS", (0.3,))
     with using(Tuning({SpillingTuning: narrow})):
         search = Repacking(problem, 160, 0)
         first = search.run(problem.all_kept(), None, Deadline(0.003, deterministic=True), 0)
@@ -166,8 +169,7 @@ def test_margins_shrink_until_no_choice_fits_or_grow_until_one_does(
     monkeypatch.setattr(Repacking, "choose", choose)
     monkeypatch.setattr(Repacking, "_pack", pack)
     monkeypatch.setattr(SpillProblem, "paid", lambda *_: np.array([cost()]))
-    with using(Tuning({SpillingTuning: SpillingTuning(margin_choices=2)})):
-        search._settle(problem.all_kept(), None, Deadline(1, deterministic=True))
+    search._settle(problem.all_kept(), None, Deadline(1, deterministic=True))
     assert margins == tried
 
 
@@ -218,11 +220,11 @@ def test_many_gaps_of_one_tensor_take_no_more_than_their_share() -> None:
     pools = Pool("fast", 1600), Pool("slow")
     problem = spill_problem(to_anf(read_again(600)), Residency(), pools)
     search = Repacking(problem, 1600, 0)
-    deadline, tuning = Deadline(1, deterministic=True), SpillingTuning()
+    deadline = Deadline(1, deterministic=True)
     assert search.choose(problem.all_kept(), 0.0, deadline) is not None
     # Most of a change's time is that of the pairs of gaps of the tensor that all ops read.
     assert search._change > 1e-10 * 1200**2
-    assert 1 - deadline.remaining() < 1.3 * tuning.choice_share
+    assert 1 - deadline.remaining() < 1.3 * repacking._CHOICE_SHARE
 
 
 def test_draws_among_many_gaps_of_one_tensor_take_no_more_than_their_time(

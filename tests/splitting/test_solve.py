@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -26,7 +25,6 @@ from cpplan.splitting.piece_graph import split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
 from cpplan.splitting.schedule import after_what_they_wait_for
-from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
 from tests.support.split_networks import Network
 from tests.support.split_oracle import random_twins
@@ -449,13 +447,13 @@ def test_a_mask_that_is_filled_in_turn_does_not_keep_its_reader_whole() -> None:
 
 
 def test_ops_that_write_in_turn_are_brought_forward_if_they_make_little(
-    tune: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = SplitProblem(to_anf(masked(16)), Residency())
     assert [op.name for op in problem.ops][:4] == ["conv0", "zeros", "fill0", "fill1"]
     brought = with_writers_together(problem)
     assert [op.name for op in brought.ops][:4] == ["zeros", "fill0", "fill1", "conv0"]
-    tune(SplittingTuning, brought_forward=0.001)
+    monkeypatch.setattr("cpplan.splitting.written_in_turn._BROUGHT_FORWARD_SHARE", 0.001)
     assert with_writers_together(problem).order == problem.program.order
 
 

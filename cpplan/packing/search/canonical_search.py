@@ -38,11 +38,14 @@ from cpplan.packing.search.canonical_state import (
     with_more_room,
 )
 from cpplan.packing.search.rounds import ROOM_SPENT, Rounds, TieOrders
-from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
+# Bytes for kept trees. All trees take turns, so that the first ones serve as well as any.
+_KEPT_BYTES = 1 << 28
+# Nodes of each tree in the first round; twice as many every round.
+_FIRST_NODES = 500
 # Most buffers for the canonical search: a node looks at every buffer of its component.
 _CANONICAL_BUFFERS = 5_000
 # Most pairs of buffer and section for the canonical search.
@@ -135,8 +138,7 @@ class CanonicalSearch(Rounds[_Attempt]):
 
         Kept trees are continued; perturbed orders start new trees.
         """
-        tuning = active()
-        nodes = tuning.canonical_first_nodes
+        nodes = _FIRST_NODES
         while True:
             for words, begin in ((WORDS, self._attempt_at), (WORDS[:4], self._perturbed)):
                 for share in _CANONICAL_LIMITS:
@@ -152,7 +154,7 @@ class CanonicalSearch(Rounds[_Attempt]):
         attempt = self._begun.get(key)
         if attempt is None:
             kept = sum(a.bytes for a in self._begun.values()) + byte_count(self._first)
-            if kept > active().canonical_kept_bytes:
+            if kept > _KEPT_BYTES:
                 return self._pass(limit, self._words[word], nodes)
             attempt = _Attempt(limit, self._words[word], begin_again(self._first, None), 0)
             self._begun[key] = attempt

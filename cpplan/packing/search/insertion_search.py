@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
     from cpplan.model.problem import Ints, Problem
 
-# Insertion: moves after which weights are halved.
+# Moves a buffer without a lower peak after which the search returns to its best
+# packing, and raises its limit.
+_PATIENCE = 50
+# Moves after which weights are halved.
 _INSERTION_EPOCH = 1_000_000
 # Weight that an ejection adds to a buffer; moves for which a placed buffer is not ejected.
 INSERTION_LEARNING = 0.1
@@ -103,7 +106,7 @@ class InsertionSearch(LocalSearch):
         work = self._arrays.seconds_a_move
         a_call = max(1, int(_CALL / max(work, 1e-9)))
         packing, epoch = self._packing, _INSERTION_EPOCH
-        patience = self._tuning.insertion_patience * len(self.problem)
+        patience = _PATIENCE * len(self.problem)
         assert packing is not None
         end = packing.moves + moves
         while not self._reached(target) and packing.moves < end:

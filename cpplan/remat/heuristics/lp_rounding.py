@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 if TYPE_CHECKING:
     from formulations.checkmate import CheckmateModel
 
+# Most variables of the linear program: above about 250 units.
+_LP_VARIABLES = 200_000
 # Value in the linear relaxation from which on a storage is retained.
 _LP_THRESHOLD = 0.5
 # Share by which the limit is lowered at a time for rounding; Checkmate lowers it once, by a
 # tenth.
 _LP_STEP = 0.1
-
 # Iterations times rows in a second, about, for deadlines that count work.
 _RATE = 3e8
 
@@ -35,7 +35,7 @@ def round_relaxation(
 
     The relaxations within the limit, nine tenths of it, eight tenths, … are rounded, until there is
     no solution. ``None`` is also returned if the model has more variables than
-    ``RematTuning.lp_variables``: above about 250 units.
+    ``_LP_VARIABLES``: above about 250 units.
 
     Parameters
     ----------
@@ -52,8 +52,7 @@ def round_relaxation(
     units = tuple(order)
     if problem.peak(units) <= limit:
         return units
-    tuning = active()
-    if not units or count_variables(problem, units) > tuning.lp_variables:
+    if not units or count_variables(problem, units) > _LP_VARIABLES:
         return None
     relaxation = build(problem, memory_limit=limit, order=units, relaxed=True)
     best: tuple[int, ...] | None = None

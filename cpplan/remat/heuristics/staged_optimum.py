@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Most variables of the integer program: above about 130 units.
+_MILP_VARIABLES = 60_000
 # The solver may exceed a limit by this share of it; the limit is then lowered by the same share.
 _TOLERANCE = 1e-5
 # Nodes in a second, about, for deadlines that count work.
@@ -20,7 +21,7 @@ def cheapest_staged(
     """The best schedule found within ``limit`` bytes; ``None`` if there is none.
 
     ``formulations.checkmate`` describes the schedules of the model. ``None`` is also returned if
-    the model has more variables than ``RematTuning.milp_variables``: above about 130 units.
+    the model has more variables than ``_MILP_VARIABLES``: above about 130 units.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def cheapest_staged(
     units = tuple(order)
     if problem.peak(units) <= limit:
         return units
-    if not units or count_variables(problem, units) > active().milp_variables:
+    if not units or count_variables(problem, units) > _MILP_VARIABLES:
         return None
     for margin in (0.0, _TOLERANCE):
         deadline.check()

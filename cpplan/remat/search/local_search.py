@@ -30,6 +30,8 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Temperatures at the start and at the end of a round, in mean costs of a unit.
+_LOCAL_HEATS = (1.0, 0.003)
 # Runs of a start, as a multiple of the units, above which local search first begins with its
 # order alone.
 _LONG_START = 1.2
@@ -152,7 +154,7 @@ class _Walk:
         now[:length] = begin
         result = np.array([len(best.schedule), best.peak, best.cost, 0, 0, 0], np.float64)
         calls = max(1, int(moves * length / _CALL))
-        hot, cold = (heat * self._mean for heat in self._tuning.local_heats)
+        hot, cold = (heat * self._mean for heat in _LOCAL_HEATS)
         cooling = Cooling(hot, cold, calls, deadline)
         for call in range(calls):
             if deadline.expired():

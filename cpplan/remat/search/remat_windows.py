@@ -24,10 +24,11 @@ from cpplan.model.order_problem import OrderProblem
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.known_schedules import RematOutcome
 from cpplan.remat.search.cp_sat_remat import BASE
-from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_run import improve_by_model
 
+# Runs in a window that CP-SAT solves again.
+_WINDOW_RUNS = 40
 # Most runs of a unit in a window that CP-SAT solves again, and CP-SAT's deterministic time.
 _WINDOW_COPIES = 2
 _WINDOW_WORK = 0.5
@@ -78,7 +79,7 @@ def improve_windows(
     best = RematOutcome(tuple(start), peak, cost, min(proved, cost), "given", proved_by)
     chance, done = random.Random(budget.seed), 0
     while best.cost > best.bound and done != searches and not budget.deadline.expired():
-        length = min(active().window_runs, len(best.schedule))
+        length = min(_WINDOW_RUNS, len(best.schedule))
         begin = chance.randint(0, len(best.schedule) - length)
         schedule = improve_window(
             problem, limit, best.schedule, begin, begin + length, budget.reseeded(done)

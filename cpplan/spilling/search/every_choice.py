@@ -21,7 +21,9 @@ import numpy as np
 from cpplan.model.graph import Graph
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling.problem import Flags, SpillProblem
-from cpplan.spilling.tuning import active
+
+# Most steps from one state of the pools to the next.
+_EVERY_CHOICE_EDGES = 20_000
 
 ALL_GAPS, ALL_ORDERS = "search of all gaps", "search of all orders and gaps"
 # Deterministic seconds of a transition between states.
@@ -184,7 +186,7 @@ class EveryChoice:
             If the deadline passes.
         """
         layers: list[dict[State, int]] = [dict.fromkeys(self.starts(), 0)]
-        transitions, limit = 0, active().every_choice_edges
+        transitions, limit = 0, _EVERY_CHOICE_EDGES
         self.edges: dict[State, list[_Edge]] = {}
         for _ in range(self.ops):
             following: dict[State, int] = {}

@@ -46,6 +46,8 @@ from cpplan.verification.bound_table import NOTHING
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
 
+# With many ops: time expected for a layout, as a multiple of the time to build the problem.
+_MANY_LAID_OUT = 1.8
 # Share of the time for packing everything into the fast pool, if its live bytes fit.
 _STILL_SHARE = 0.4
 # Share of the time left for packing the best choice of the eviction rules and the relaxation.
@@ -161,7 +163,7 @@ class SpillSearch:
     def expect(self, built: float) -> None:
         """Expect the time for a layout of many ops, whose problem took so long to build."""
         self.many = True
-        self.layout_seconds = active().many_laid_out * built
+        self.layout_seconds = _MANY_LAID_OUT * built
 
     def allows(self, layouts: int, deadline: Deadline) -> bool:
         """True unless there are many ops and too little time for layouts and a check."""

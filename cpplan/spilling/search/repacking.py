@@ -23,6 +23,13 @@ from cpplan.spilling.search.addresses import Placed
 from cpplan.spilling.search.gap_arrays import GapState, Rows, make_rows, make_state, with_sections
 from cpplan.spilling.tuning import active
 
+# Most changes of such a choice, and most time for them, as a share of the time left.
+_CHOICE_SHARE = 0.1
+# Margins as parts of the pool, tried one after another until no choice of one can be packed;
+# and if the first one's choice cannot, until one can.
+_SMALLER_MARGINS = (0.05, 0.03, 0.02, 0.014, 0.01, 0.007, 0.005, 0.0035)
+# Most choices tried for each of these margins.
+_MARGIN_CHOICES = 2
 # Most gaps for which retentions are placed by insertion.
 _REPACKED_GAPS = 50_000
 # Share of the time of repacking for packing choices of gaps that leave a margin of the pool empty.
@@ -124,7 +131,7 @@ class Repacking:
             return None
         from cpplan.spilling.search.gap_kernel import change_choice, make_fit
 
-        problem, tuning = self.problem, active()
+        problem = self.problem
         gaps = len(kept)
         empty = np.minimum(self._left, int(self.flat.capacity * margin))
         price = self._price(kept) if margin > 0.0 else 0.0
@@ -136,7 +143,7 @@ class Repacking:
             deadline.spend(a_drop * (1 + int(dropped)))
             if not fits and (dropped <= most or deadline.expired()):
                 return None
-        slot = deadline.share(tuning.choice_share)
+        slot = deadline.share(_CHOICE_SHARE)
         turns = int(min(_CHOICE_TURNS, slot.remaining() / self._change)) // _COOLINGS
         best, found = state.cost.copy(), ~state.drop
         hottest, coolest = _CHOICE_HEATS
@@ -172,11 +179,10 @@ class Repacking:
 
         If the first margin's choice does not, ever wider margins follow, until one does.
         """
-        tuning = active()
-        first, *smaller = tuning.smaller_margins
+        first, *smaller = _SMALLER_MARGINS
         best, fits = self._settle_margin(kept, first, known, deadline)
         for margin in smaller if fits else ():
-            best, fits = self._settle_margin(kept, margin, best, deadline, tuning.margin_choices)
+            best, fits = self._settle_margin(kept, margin, best, deadline, _MARGIN_CHOICES)
             if not fits:
                 return best
         for margin in () if fits else _WIDER_MARGINS:

@@ -11,14 +11,14 @@ from support.packing_parts import first_packing, parts, solve
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.canonical_search import CanonicalSearch, applies_to
-from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline
 
 
 @pytest.mark.parametrize("room", [0, 5_000])
-def test_trees_that_find_no_room_start_afresh_and_end(tune, room):
+def test_trees_that_find_no_room_start_afresh_and_end(monkeypatch, room):
     """Begun again with twice the nodes each round, every tree is finished some time."""
-    tune(PackingTuning, canonical_kept_bytes=room, canonical_first_nodes=2)
+    monkeypatch.setattr("cpplan.packing.search.canonical_search._KEPT_BYTES", room)
+    monkeypatch.setattr("cpplan.packing.search.canonical_search._FIRST_NODES", 2)
     for problem in parts(range(400, 430), 6, applies_to):
         search = CanonicalSearch(problem, seed=0)
         outcome = search.run(
@@ -66,11 +66,12 @@ def test_more_room_is_made_in_mid_search(monkeypatch):
     assert (outcome.offsets == expected.offsets).all()
 
 
-def test_trees_that_are_not_kept_share_one_room(monkeypatch, tune):
+def test_trees_that_are_not_kept_share_one_room(monkeypatch):
     """Room made for one tree serves the next: the number of changes only doubles, and is kept."""
     from cpplan.packing.search import canonical_search, canonical_state
 
-    tune(PackingTuning, canonical_kept_bytes=0, canonical_first_nodes=50)
+    monkeypatch.setattr(canonical_search, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(canonical_search, "_FIRST_NODES", 50)
     monkeypatch.setattr(canonical_state, "_CHANGES_A_BUFFER", 1)
     made = []
     more = canonical_state.with_more_room
@@ -84,10 +85,10 @@ def test_trees_that_are_not_kept_share_one_room(monkeypatch, tune):
     assert len(search._passing.search.trail) == len(search._first.trail) << len(made)
 
 
-def test_a_tree_in_used_room_is_the_same(monkeypatch, tune):
+def test_a_tree_in_used_room_is_the_same(monkeypatch):
     from cpplan.packing.search import canonical_search
 
-    tune(PackingTuning, canonical_first_nodes=50)
+    monkeypatch.setattr(canonical_search, "_FIRST_NODES", 50)
     problem = reduce_problem(perfect_packing(5, 60)).part_problem(0)[0]
     reusing = solve(CanonicalSearch, problem, nodes=20_000)
     begin = canonical_search.begin_again

@@ -12,9 +12,9 @@ from support.published import minimalloc
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.reduction import reduce_problem
+from cpplan.packing.search import insertion_search
 from cpplan.packing.search.insertion_search import InsertionSearch, applies_to
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
@@ -143,7 +143,7 @@ def test_search_returns_to_its_best_packing() -> None:
     best = searched(problem, 20_000)._replace(bound=0)
     assert best.peak == 400
     search = InsertionSearch(problem, 0)
-    patience = active().insertion_patience * len(problem)
+    patience = insertion_search._PATIENCE * len(problem)
 
     def strayed() -> int:
         packing = search._packing
