@@ -4,13 +4,9 @@ If there are few buffers, CP-SAT comes first and settles them at once. Otherwise
 comes first, then local search, then CP-SAT: the searches that most often end a run come first.
 With more than one worker, the exact search runs in its own thread beside the others.
 
-With many buffers, only searches are tried that take about linear time a move: insertion in stages
-and in windows of time, and priority rules.
-
-Exact search in its own thread, beside other searches for a packing.
-
-The compiled loops let other threads run. Both sides exchange their best packings and bounds
-regularly.
+With many buffers, only insertion in stages is tried, whose moves take time that does not grow with
+their number. An exact search in its own thread exchanges its best packing and bound with the other
+searches regularly; compiled loops let other threads run.
 """
 
 from __future__ import annotations
@@ -27,10 +23,8 @@ from cpplan.packing.search.exact_search import NODES_A_BUFFER, ExactSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.search.priority_search import PrioritySearch
 from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.staged_insertion import StagedInsertion
-from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import COMPILING_SHARE, is_ready, prepare_first
@@ -95,31 +89,18 @@ class PartSearch:
         self.problem, self.workers, self.seed = problem, budget.workers, budget.seed
         seed = budget.seed
         self._ranking = RankingSearch(problem, seed)
-        self._local: list[tuple[LocalSearch, int]] = []
         self._exact_search: ExactSearch | None = None
         self._probed = False
-        ruled = PrioritySearch.applies_to(problem)
-        many = len(problem) >= (active().many_buffers if ruled else active().insertion_buffers)
+        staged, count = StagedInsertion.applies_to(problem), len(problem)
+        many = count >= (active().many_buffers if staged else active().insertion_buffers)
         self._solves = not many
-        windows = (
-            WindowedInsertion(problem, seed) if len(problem) >= active().many_buffers else None
-        )
-        if windows is not None:
-            if len(problem) <= active().staged_buffers and StagedInsertion.applies_to(problem):
-                moves = _STAGED_INSERTIONS_A_BUFFER * len(problem)
-                self._local.append((StagedInsertion(problem, seed), moves))
-            if not windows.wide:
-                self._local.append((windows, active().windows))
-        if ruled:
-            self._local.append((PrioritySearch(problem, seed), active().rules))
-        if windows is not None and windows.wide:
-            self._local.append((windows, active().wide_windows))
-        if not many and insertion_search.applies_to(problem):
-            self._local.append(
-                (InsertionSearch(problem, seed), _INSERTIONS_A_BUFFER * len(problem))
-            )
-        if not self._local:
-            self._local.append((self._ranking, active().rankings_a_buffer * len(problem)))
+        if many and staged:
+            moves = _STAGED_INSERTIONS_A_BUFFER * count
+            self._local: tuple[LocalSearch, int] = StagedInsertion(problem, seed), moves
+        elif not many and insertion_search.applies_to(problem):
+            self._local = InsertionSearch(problem, seed), _INSERTIONS_A_BUFFER * count
+        else:
+            self._local = self._ranking, active().rankings_a_buffer * count
 
     def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
         """Run one turn of every search; return true if the part needs no more search.
@@ -206,31 +187,16 @@ class PartSearch:
     ) -> bool:
         """Run local search, then CP-SAT."""
         slices = 1 if exchange is None else _SLICES
-        for search, moves in self._local:
-            for _ in range(slices):
-                state = self._move_while_useful(search, moves * effort // slices, state, aim)
-                if exchange is not None:
-                    state = exchange(state)
-                if aim.offer(state):
-                    return True
+        search, moves = self._local
+        for _ in range(slices):
+            state = self._move(search, moves * effort // slices, state, aim)
+            if exchange is not None:
+                state = exchange(state)
+            if aim.offer(state):
+                return True
         if effort >= _CP_SAT_EFFORT or len(self.problem) <= _CP_SAT_AT_ONCE:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)
-
-    def _move_while_useful(
-        self, search: LocalSearch, moves: int, state: Outcome, aim: Aim
-    ) -> Outcome:
-        """Run the moves of a turn; windows stop early once they no longer lower the peak.
-
-        A window that finds nothing takes as long as many that find something.
-        """
-        at_once = active().windows_at_once if isinstance(search, WindowedInsertion) else moves
-        while True:
-            before = state.peak
-            state = self._move(search, min(moves, at_once), state, aim)
-            moves -= at_once
-            if moves <= 0 or state.peak >= before or aim.offer(state):
-                return state
 
     def _move(self, search: LocalSearch, moves: int, state: Outcome, aim: Aim) -> Outcome:
         target = max(aim.target, state.bound)

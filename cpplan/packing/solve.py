@@ -25,8 +25,6 @@ from cpplan.packing.loops import MANY_BUFFERS, SKYLINE
 from cpplan.packing.portfolio import Aim, PartSearch
 from cpplan.packing.search import insertion_search
 from cpplan.packing.search.insertion_search import InsertionSearch
-from cpplan.packing.search.local_search import LocalSearch
-from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import is_ready, load, may_load, prepare_all
@@ -37,7 +35,6 @@ from cpplan.verification.verifier import check_offsets
 
 if TYPE_CHECKING:
     from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.search.windowed_insertion import WINDOW_LEAST
 
 # Share of the time left for compiling loops before slower first plans: nearly every method that
 # improves on them needs the loops.
@@ -46,6 +43,8 @@ _COMPILING_SHARE = 0.5
 _UNCOMPILED_BUFFERS = 200_000
 # Heuristics that still come before a brief exact search.
 _PROBING_HEURISTICS = 3
+# Buffers up to which exact search comes first.
+_INSERTION_LEAST = 300
 # Insertions a buffer of a brief search that only goes on while it lowers the peak.
 _BRIEF_INSERTIONS_A_BUFFER = 30
 # Time reserved for the final check of the plan and its claims, as a multiple of the time that
@@ -96,19 +95,18 @@ def pack(
 def pack_by_insertion(incumbent: Incumbent, deadline: Deadline) -> None:
     """Lower the highest part by insertion, as long as each brief search lowers the peak.
 
-    Windows of time come first, then all buffers of the part at once. Heuristics place many buffers
-    badly at few steps only: insertion mends these in seconds, while exact search finds nothing.
+    Heuristics place many buffers badly at few steps only: insertion mends these in seconds, while
+    exact search finds nothing.
     """
-    searches: dict[int, list[tuple[LocalSearch, int]]] = {}
+    searches: dict[int, InsertionSearch] = {}
     try:
         while not incumbent.done:
             part = incumbent.highest_part()
             problem, rows = incumbent.reduction.part_problem(part)
-            if part not in searches:
-                searches[part] = _insertions(problem)
-            if not searches[part]:
+            if len(problem) <= _INSERTION_LEAST or not insertion_search.applies_to(problem):
                 return
-            search, moves = searches[part][0]
+            search = searches.setdefault(part, InsertionSearch(problem, seed=0))
+            moves = _BRIEF_INSERTIONS_A_BUFFER * len(problem)
             state = incumbent.part_state(part, rows)
             aim = max(incumbent.target or 0, incumbent.bound.value, incumbent.next_peak())
             try:
@@ -117,23 +115,9 @@ def pack_by_insertion(incumbent: Incumbent, deadline: Deadline) -> None:
                 found = search.best(state)
                 incumbent.offer_part(part, rows, found)
             if found.peak >= state.peak:
-                del searches[part][0]
+                return
     except TimeUpError:
         return
-
-
-def _insertions(problem: Problem) -> list[tuple[LocalSearch, int]]:
-    """Insertion searches for a part, each with its moves of a brief search."""
-    tuning, found = active(), list[tuple[LocalSearch, int]]()
-    if len(problem) <= WINDOW_LEAST:
-        return found
-    windows = WindowedInsertion(problem, seed=0)
-    if not windows.wide:
-        found.append((windows, tuning.windows_at_once))
-        if len(problem) < tuning.insertion_buffers and insertion_search.applies_to(problem):
-            moves = _BRIEF_INSERTIONS_A_BUFFER * len(problem)
-            found.append((InsertionSearch(problem, seed=0), moves))
-    return found
 
 
 def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:

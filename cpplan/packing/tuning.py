@@ -24,16 +24,6 @@ class PackingTuning:
         Longest turn of all searches, as a multiple of the first.
     probing_buffers
         Buffers from which that brief search comes before most heuristics, which take longer.
-    windows
-        Windows in the first turn if few buffers are live at once; fewer if they do not help.
-    windows_at_once
-        Windows without a lower peak after which other searches have their turn.
-    wide_windows
-        Windows in the first turn if many buffers are live at once.
-    staged_buffers
-        Most buffers for insertion in stages.
-    rules
-        Priority rules tried in the first turn.
     rankings_a_buffer
         Rankings a buffer in the first turn.
     canonical_share
@@ -72,11 +62,6 @@ class PackingTuning:
     uncompiled_seconds: float = 1.0
     most_effort: int = 4**10
     probing_buffers: int = 200
-    windows: int = 1000
-    windows_at_once: int = 3
-    wide_windows: int = 1
-    staged_buffers: int = 30_000
-    rules: int = 50
     rankings_a_buffer: int = 10
     canonical_share: float = 0.2
     insertion_buffers: int = 5_000

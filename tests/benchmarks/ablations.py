@@ -39,6 +39,7 @@ from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.packing.portfolio import PartSearch
 from cpplan.packing.search import insertion_search
+from cpplan.packing.search.staged_insertion import StagedInsertion
 from cpplan.packing.sizes.solve import layout_for_sizes
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
@@ -123,7 +124,6 @@ FLAT = partial(
     of_packing, {"1000 live": lifespans(10_000, 1000), "200 live": lifespans(10_000, 200)}
 )
 TIMED = partial(of_packing, {"50 live": lifespans(10_000, 50), "200 live": lifespans(10_000, 200)})
-RULED = partial(of_packing, {"1000 live": lifespans(10_000, 1000), "50 live": lifespans(3000, 50)})
 TIGHT = partial(of_packing, {"perfect": perfect(120), "nearly perfect": near_perfect(200, 0.9)})
 LOOSE = partial(of_packing, {"perfect": perfect(120), "nearly perfect": near_perfect(300, 0.85)})
 MIDDLE = partial(
@@ -324,6 +324,11 @@ def never(*_: object, **__: object) -> bool:
     return False
 
 
+def same_state(search: object, state: Any, *_: object, **__: object) -> Any:
+    """The state that a search was given, as if it had found nothing."""
+    return state
+
+
 def nothing(*_: object, **__: object) -> None:
     """Nothing found."""
 
@@ -352,28 +357,10 @@ PORTFOLIO = packing_heuristics.portfolio
 Without = dict[str, Any] | tuple[tuple[Any, str, Any], ...]
 
 ABLATIONS: dict[str, tuple[Figures, Without]] = {
-    "packing without staged insertion": (FLAT, {"packing": {"staged_buffers": 0}}),
-    "packing without windows": (
-        TIMED,
-        {"packing": {"windows": 0, "wide_windows": 0, "windows_at_once": 0}},
+    "packing without staged insertion": (
+        several(FLAT, TIMED, LARGE),
+        ((StagedInsertion, "applies_to", never),),
     ),
-    "packing without windows, large": (
-        LARGE,
-        {"packing": {"windows": 0, "wide_windows": 0, "windows_at_once": 0}},
-    ),
-    "packing without windows or stages": (
-        FLAT,
-        {
-            "packing": {
-                "windows": 0,
-                "wide_windows": 0,
-                "windows_at_once": 0,
-                "staged_buffers": 0,
-            }
-        },
-    ),
-    "packing without priority rules": (RULED, {"packing": {"rules": 0}}),
-    "packing without rules, large": (LARGE, {"packing": {"rules": 0}}),
     "packing without niche search": (TIGHT, {"packing": {"niche_buffers": 0}}),
     "packing without canonical search": (LOOSE, {"packing": {"canonical_share": 1e-9}}),
     "packing without insertion": (
@@ -382,7 +369,7 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     ),
     "packing without CP-SAT": (
         several(MIDDLE, NETS),
-        ((PartSearch, "_solve", lambda self, state, *_: state),),
+        ((PartSearch, "_solve", same_state),),
     ),
     "packing without a climb over orders": (NETS, {"packing": {"rankings_a_buffer": 0}}),
     "packing without probing": (several(NETS, TIGHT), {"packing": {"probing_buffers": 10**9}}),

@@ -11,9 +11,7 @@ from cpplan.packing.search.exact_search import ExactSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.rounds import Rounds
-from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.solve import heuristics
-from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.zoo.packing import near_perfect_packing, perfect_packing, random_lifespans
 
@@ -83,24 +81,6 @@ def test_slow_heuristics_come_after_a_look_of_the_exact_search(count, comes_firs
     )
     assert calls[:3] == ["first_fit", "greedy_by_size", "lowest_offset_first"]
     assert (calls.index("probe") == 3) == comes_first
-
-
-@pytest.mark.parametrize(("helps", "runs"), [(True, 4), (False, 1)])
-def test_windows_in_vain_give_way_to_other_searches(helps, runs, monkeypatch):
-    problem = random_lifespans(2100, seed=0, live=20)
-    taken: list[int] = []
-
-    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
-        taken.append(moves)
-        return state._replace(peak=state.peak - helps)
-
-    monkeypatch.setattr(WindowedInsertion, "run", run)
-    search = portfolio.PartSearch(problem, Budget(Deadline(float("inf")), workers=1, seed=0))
-    aim = portfolio.Aim(0, None, Deadline(float("inf")), lambda outcome: False)
-    windows = WindowedInsertion(problem, seed=0)
-    found = search._move_while_useful(windows, 10, bump(problem), aim)
-    assert taken == [3, 3, 3, 1][:runs]
-    assert found.peak == bump(problem).peak - helps * runs
 
 
 @pytest.mark.slow
