@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -271,9 +272,10 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
 def reorder(module: GraphModule, translation: Translation, order: Sequence[str]) -> None:
     """Move the nodes of a module into an order of its ops.
 
-    Nodes that compute no bytes (they reserve a result, pick a part of it or view it) are put
-    directly before the first op that uses them, after all nodes that they use themselves: a view
-    may take its size from an op that runs long after the op that computed its bytes.
+    Nodes that compute no bytes (they reserve a result or view it) are put directly before the first
+    op that uses them, after all nodes that they use themselves: a view may take its size from an op
+    that runs long after the op that computed its bytes. The parts of several results follow their
+    op at once: one that is picked later keeps all of them for longer.
 
     Raises
     ------
@@ -297,6 +299,9 @@ def reorder(module: GraphModule, translation: Translation, order: Sequence[str])
     for name in order:
         if name != end.name:
             place(translation.nodes[name])
+            for part in translation.nodes[name].users:
+                if part.target is operator.getitem:
+                    place(part)
     for node in nodes:
         if node not in placed:
             place(node)

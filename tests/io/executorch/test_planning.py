@@ -202,6 +202,24 @@ def test_programs_without_buffers_need_no_bytes():
     assert algorithm(**FAST)(16, [], module, None, 0) == [0, 0]
 
 
+class TwoResults(nn.Module):
+    """Maxima and their indices; the maxima, which are an output, are read by nothing else."""
+
+    def forward(self, x):
+        maxima, indices = torch.nn.functional.max_pool1d_with_indices(x, 2)
+        return torch.cat([indices.float()] * 8, 2).exp().sin(), maxima
+
+
+def test_parts_of_results_are_picked_at_once():
+    """Picked at the end, one part would keep the other one for all the ops between."""
+    edge = lower(TwoResults(), (torch.randn(1, 2, 64),))
+    kept, searched = (
+        bytes_of(finish(edge, planning_pass(order=order, in_place=False, workers=1)))
+        for order in ("given", "search")
+    )
+    assert searched <= kept
+
+
 def test_storage_bases_are_kept():
     inputs = (torch.randn(6, 40),)
     edge = lower(Function(lambda x: torch.tanh(torch.sigmoid(x * 2) + x)), inputs)
