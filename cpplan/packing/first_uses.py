@@ -8,7 +8,6 @@ from cpplan.model.problem import Problem
 from cpplan.packing.heuristics.fit_index import index_first_fit
 from cpplan.packing.heuristics.segregated_fit import segregated_fit
 from cpplan.packing.heuristics.skyline import Skyline
-from cpplan.packing.search.canonical_search import CanonicalSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
@@ -23,13 +22,6 @@ def use_niche() -> None:
     """Search exactly through 1000 nodes on 200 buffers, by niches."""
     problem = _random_packing(200)
     search = NicheSearch(problem, seed=0)
-    search.run(_stacked(problem), nodes=1000, target=0, limit=None, deadline=_ENDLESS)
-
-
-def use_canonical() -> None:
-    """Search exactly through 1000 nodes on 200 buffers, in canonical order."""
-    problem = _random_packing(200)
-    search = CanonicalSearch(problem, seed=0)
     search.run(_stacked(problem), nodes=1000, target=0, limit=None, deadline=_ENDLESS)
 
 

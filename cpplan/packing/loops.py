@@ -14,11 +14,6 @@ NICHE = LoopGroup(
     ),
     f"{_USES}:use_niche",
 )
-CANONICAL = LoopGroup(
-    "canonical",
-    ("cpplan.packing.search.canonical_kernel", "cpplan.packing.search.canonical_state_kernel"),
-    f"{_USES}:use_canonical",
-)
 SIZES = LoopGroup("sizes", ("cpplan.packing.sizes.fit_kernel",), f"{_USES}:use_sizes")
 MANY_BUFFERS = LoopGroup(
     "many-buffers",
@@ -37,4 +32,4 @@ SKYLINE = LoopGroup(
 STAGED = LoopGroup(
     "staged", ("cpplan.packing.search.staged_insertion_kernel",), f"{_USES}:use_staged"
 )
-LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, INSERTION, SKYLINE, STAGED
+LOOPS = NICHE, SIZES, MANY_BUFFERS, INSERTION, SKYLINE, STAGED

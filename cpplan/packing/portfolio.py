@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from cpplan.model.problem import Problem
 from cpplan.packing import loops
-from cpplan.packing.search import exact_search, insertion_search
-from cpplan.packing.search.exact_search import NODES_A_BUFFER, ExactSearch
+from cpplan.packing.search import insertion_search, niche_search
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.niche_search import NODES_A_BUFFER, NicheSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.staged_insertion import StagedInsertion
@@ -89,7 +89,7 @@ class PartSearch:
         self.problem, self.workers, self.seed = problem, budget.workers, budget.seed
         seed = budget.seed
         self._ranking = RankingSearch(problem, seed)
-        self._exact_search: ExactSearch | None = None
+        self._exact_search: NicheSearch | None = None
         self._probed = False
         staged, count = StagedInsertion.applies_to(problem), len(problem)
         many = count >= (active().many_buffers if staged else active().insertion_buffers)
@@ -125,14 +125,14 @@ class PartSearch:
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
                 return True
-        exact = self._solves and exact_search.applies_to(self.problem)
+        exact = self._solves and niche_search.applies_to(self.problem)
         # Until the loops are compiled, only CP-SAT runs.
         waiting = aim.deadline.share(COMPILING_SHARE)
-        needed = (*(self._exact().groups if exact else ()), loops.INSERTION)
+        needed = (*((loops.NICHE,) if exact else ()), loops.INSERTION)
         if self._solves and not prepare_first(needed, waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
-            full = exact_search.is_full(self.problem)
+            full = niche_search.is_full(self.problem)
             nodes = _FULL_NODES_A_BUFFER if full else NODES_A_BUFFER
             nodes *= _LATER_NODES if effort > 1 else 1
             state = self._search(state, nodes * effort, aim)
@@ -147,10 +147,10 @@ class PartSearch:
 
         This often settles the part, and is quicker than any other search.
         """
-        applies = self._solves and exact_search.applies_to(self.problem)
+        applies = self._solves and niche_search.applies_to(self.problem)
         if self._probed or not applies:
             return state
-        if not (aim.deadline.endless or all(map(is_ready, self._exact().groups))):
+        if not (aim.deadline.endless or is_ready(loops.NICHE)):
             return state
         self._probed = True
         return self._search(state, _PROBING_NODES_A_BUFFER, aim)
@@ -229,9 +229,9 @@ class PartSearch:
             exchange=exchange,
         )
 
-    def _exact(self) -> ExactSearch:
+    def _exact(self) -> NicheSearch:
         if self._exact_search is None:
-            self._exact_search = ExactSearch(self.problem, self.seed)
+            self._exact_search = NicheSearch(self.problem, self.seed)
         return self._exact_search
 
 
@@ -240,7 +240,7 @@ class ExactThread:
 
     def __init__(
         self,
-        search: ExactSearch,
+        search: NicheSearch,
         state: Outcome,
         *,
         target: int,

@@ -26,8 +26,6 @@ class PackingTuning:
         Buffers from which that brief search comes before most heuristics, which take longer.
     rankings_a_buffer
         Rankings a buffer in the first turn.
-    canonical_share
-        Share of the nodes for the canonical search; the niche search gets the others if it applies.
     insertion_buffers
         Buffers up to which insertion looks at all of them at once.
     niche_buffers
@@ -63,7 +61,6 @@ class PackingTuning:
     most_effort: int = 4**10
     probing_buffers: int = 200
     rankings_a_buffer: int = 10
-    canonical_share: float = 0.2
     insertion_buffers: int = 5_000
     niche_buffers: int = 5_000
     pools_first_moves: int = 40

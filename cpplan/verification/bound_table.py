@@ -90,7 +90,6 @@ PEAK_BOUNDS = (
     *(
         ProvedBound(name, "given order", "no", "searched", _PACKING)
         for name in (
-            "canonical search",
             "niche search",
             "CP-SAT",
             "CP-SAT TWA",

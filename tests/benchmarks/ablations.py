@@ -125,7 +125,6 @@ FLAT = partial(
 )
 TIMED = partial(of_packing, {"50 live": lifespans(10_000, 50), "200 live": lifespans(10_000, 200)})
 TIGHT = partial(of_packing, {"perfect": perfect(120), "nearly perfect": near_perfect(200, 0.9)})
-LOOSE = partial(of_packing, {"perfect": perfect(120), "nearly perfect": near_perfect(300, 0.85)})
 MIDDLE = partial(
     of_packing, {"nearly perfect": near_perfect(400, 0.9), "1000 buffers": lifespans(1000, 50)}
 )
@@ -362,7 +361,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         ((StagedInsertion, "applies_to", never),),
     ),
     "packing without niche search": (TIGHT, {"packing": {"niche_buffers": 0}}),
-    "packing without canonical search": (LOOSE, {"packing": {"canonical_share": 1e-9}}),
     "packing without insertion": (
         several(MIDDLE, NETS),
         ((insertion_search, "applies_to", never),),

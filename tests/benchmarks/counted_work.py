@@ -34,7 +34,7 @@ DATASETS = Path(__file__).parents[2] / "datasets"
 # Modules that report work of their callers.
 SHARED = (
     *("runtime/deadline.py", "runtime/turns.py", "runtime/cp_sat_run.py"),
-    *("runtime/cp_sat_proof.py", "packing/search/rounds.py", "packing/heuristics/layout.py"),
+    *("runtime/cp_sat_proof.py", "packing/search/niche_search.py", "packing/heuristics/layout.py"),
 )
 POOLS = [cpplan.Pool("sram", 3 << 20), cpplan.Pool("dram")]
 CASES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {

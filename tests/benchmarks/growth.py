@@ -52,7 +52,7 @@ def one(
     import cpplan
     from cpplan.zoo.packing import random_lifespans
 
-    cpplan.warm_up("niche", "canonical")
+    cpplan.warm_up("niche")
     for warm_up in (300, 5_000):
         cpplan.solve(random_lifespans(warm_up, seed=0), time_limit=1.0, workers=1)
     start = time.perf_counter()

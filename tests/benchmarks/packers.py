@@ -26,7 +26,6 @@ from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.heuristics.preorders import preorder
 from cpplan.packing.reduction import address_unit, reduce_problem
-from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 from cpplan.zoo.packing import perfect_packing
@@ -97,38 +96,6 @@ def cp_sat_twa(problem: Problem, capacity: int | None, seconds: float, seed: int
     return Packed(small.restore(packing.extract(solver), problem), bound, "CP-SAT TWA")
 
 
-def canonical(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
-    """Canonical search alone, from the best heuristic's packing."""
-    from cpplan.packing.search.canonical_search import CanonicalSearch
-
-    return _canonical(CanonicalSearch, problem, capacity, seconds, seed)
-
-
-def canonical_plain(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
-    """The same without what makes it robust: one order, one limit, one tree."""
-    from cpplan.packing.search.canonical_search import CanonicalSearch
-
-    class OneOrder(CanonicalSearch):
-        def _in_turns(self):
-            while True:
-                yield self._attempt_at(self._limit(0.0), "TWA", 2**62)
-
-    return _canonical(OneOrder, problem, capacity, seconds, seed)
-
-
-def _canonical(search_type, problem, capacity, seconds, seed) -> Packed:
-    """Run a canonical search on a problem that is one part."""
-    clock, bound, small = Deadline(seconds), lower_bound(problem).value, reduce_problem(problem)
-    offset, peak = _best_heuristic(small.problem, clock)
-    search, state = search_type(small.problem, seed), Outcome(offset, peak, bound)
-    found = search.run(
-        state, nodes=2**62, target=max(bound, capacity or 0), limit=capacity, deadline=clock
-    )
-    return Packed(
-        small.restore(found.offsets, problem), found.bound, found.found_by or "heuristics"
-    )
-
-
 def _best_heuristic(problem: Problem, clock: Deadline) -> tuple[Ints, int]:
     """The best packing of the portfolio's heuristics, and its peak."""
     packings = [heuristics.get(name)(problem, clock) for name in heuristics.portfolio()]
@@ -155,8 +122,6 @@ def _solve(packing, clock: Deadline, seed: int, fixed: bool = False):
 
 PACKERS: dict[str, Packer] = {
     "cpplan": portfolio,
-    "canonical": canonical,
-    "canonical_plain": canonical_plain,
     "cp_sat": cp_sat,
     "cp_sat_twa": cp_sat_twa,
 }
@@ -228,7 +193,7 @@ def run(
 
 def warm(packers: Sequence[Packer]) -> None:
     """Run each on a problem that heuristics do not end, so that nothing compiles later on."""
-    cpplan.warm_up("niche", "canonical", "insertion")
+    cpplan.warm_up("niche", "insertion")
     problem = perfect_packing(60, seed=0, pinwheels=0.3).problem
     for packer in packers:
         packer(problem, int(problem.live_bytes().max()), 5.0, 0)

@@ -59,7 +59,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.ordering.search import cp_sat_joint, cp_sat_ordering
     from cpplan.packing import bounds
     from cpplan.packing.pools import cp_sat_pools
-    from cpplan.packing.search import canonical_search, cp_sat_packing, niche_search
+    from cpplan.packing.search import cp_sat_packing, niche_search
     from cpplan.remat import cut_bounds as cut_bound
     from cpplan.remat import footprint as bound_names
     from cpplan.remat.heuristics import chain
@@ -72,7 +72,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     found = (bounds.live_bytes_bound, bounds.fixed_offset_bound, bounds.largest_buffer_bound)
     peak = [one(empty).name for one in found]
     peak += [cp_sat_packing._name(word) for word in cp_sat_packing.STRATEGIES]
-    peak += [canonical_search.NAME, niche_search.NAME, cp_sat.SHARING, bound.NAME]
+    peak += [niche_search.NAME, cp_sat.SHARING, bound.NAME]
     peak += [order_bounds.FORCED, order_cuts.NAME, ordering.EXACT, ordering.LIU]
     peak += [
         cp_sat_ordering.NAME,

@@ -14,7 +14,18 @@ from cpplan.packing.search.niche_nogoods_kernel import (
     watch_all,
     watch_pending,
 )
-from cpplan.packing.search.niche_state import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
+from cpplan.packing.search.niche_state import (
+    CHANGES,
+    EXHAUSTED,
+    FOUND,
+    LEVELS,
+    NODES,
+    NODES_SPENT,
+    PLACED,
+    ROOM_SPENT,
+    WASTE,
+    WAYS,
+)
 from cpplan.packing.search.niche_state_kernel import (
     blame_corner,
     clear,
@@ -24,7 +35,6 @@ from cpplan.packing.search.niche_state_kernel import (
     put,
     ways_of,
 )
-from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 from cpplan.runtime.loop_compiler import compiled_loop
 
 

@@ -21,28 +21,56 @@ Pruning:
 * Among equal buffers, the earlier row lies lower.
 
 In a full section, a buffer that ends level with the floor beside it is the first way: edges rarely
-line up by chance. With few bytes to spare, few corners have two ways; with many to spare,
-``canonical_search`` is quicker.
+line up by chance. With few bytes to spare, few corners have two ways.
+
+*Attempts* take turns, each at a limit below the best peak. An attempt either packs all buffers
+below its limit, which lowers the peak, or proves that no packing does, which raises the bound. It
+is not known beforehand which attempt ends soon, so that each gets a number of nodes, and more in
+the next round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.packing import loops
+from cpplan.packing.heuristics.preorders import largest_total
 from cpplan.packing.reduction import address_unit
-from cpplan.packing.search.niche_state import NODES, Fill, make_shape, start, with_more_room
-from cpplan.packing.search.rounds import ROOM_SPENT, Rounds, TieOrders
+from cpplan.packing.search.niche_state import (
+    EXHAUSTED,
+    FOUND,
+    NODES,
+    NODES_SPENT,
+    ROOM_SPENT,
+    Fill,
+    make_shape,
+    start,
+    with_more_room,
+)
+from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.tuning import active
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
 # Most pairs of buffer and section for the niche search.
 _NICHE_ENTRIES = 1_000_000
+
+# Nodes a buffer that the search visits in its first turn.
+NODES_A_BUFFER = 500
+# Share of the most live bytes above which a step is full. If all steps are full, hardly a byte
+# may be wasted and few buffers fit into any corner: this search is then far likelier than others to
+# find a packing without waste.
+_FULL_SHARE = 0.999
+# Standard deviations of the noise on logarithms of keys that break ties. A small one stays near a
+# good order, a large one explores.
+_TIE_SPREADS = (0.05, 0.15, 0.3)
 
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
@@ -69,6 +97,12 @@ def applies_to(problem: Problem) -> bool:
     return entries <= _NICHE_ENTRIES and not (address_unit(problem) % problem.alignment).any()
 
 
+def is_full(problem: Problem) -> bool:
+    """True if about as many bytes are live at every step, as in a perfect packing."""
+    live = problem.live_bytes()[int(problem.lower.min(initial=0)) :]
+    return len(live) > 0 and bool(live.min() >= _FULL_SHARE * live.max(initial=0) > 0)
+
+
 @dataclass(eq=False, slots=True)
 class _Attempt:
     """One order of ways at one limit, in bytes, and the number of nodes it may visit."""
@@ -79,7 +113,7 @@ class _Attempt:
     nodes: int
 
 
-class NicheSearch(Rounds[_Attempt]):
+class NicheSearch:
     """The niche search; it remembers failed parts, so that it can be continued.
 
     Parameters
@@ -90,20 +124,97 @@ class NicheSearch(Rounds[_Attempt]):
         Seed of the orders in which ways are tried.
     """
 
-    name = NAME
-
     def __init__(self, problem: Problem, seed: int):
+        self.problem = problem
         looks = len(problem) + int(problem.upper.max())
-        super().__init__(
-            problem,
-            nodes_a_slice=max(1, _WORK_A_SLICE // looks),
-            seconds_a_node=looks * _SECONDS_A_LOOK,
-        )
+        self._nodes_a_slice = max(1, _WORK_A_SLICE // looks)
+        self._seconds_a_node = looks * _SECONDS_A_LOOK
+        self._unit = address_unit(problem)
+        # A peak is the end of a buffer, and so a multiple of this.
+        self._grain = 1 if (problem.size % self._unit).any() else self._unit
+        # The smallest limit worth trying, and the largest that improves on the best peak.
+        self._low = self._high = 0
+        self._attempts = self._in_turns()
+        self._attempt: _Attempt | None = None
         self._ties = TieOrders(problem, seed)
         self._shape = make_shape(problem, self._unit)
         live = problem.live_bytes()
         self._full = bool(live.min() == live.max())
         self._known: dict[int, Fill] = {}
+
+    def run(
+        self,
+        state: Outcome,
+        *,
+        nodes: int,
+        target: int,
+        limit: int | None,
+        deadline: Deadline,
+        report: Callable[[Outcome], object] = lambda outcome: None,
+    ) -> Outcome:
+        """Continue for ``nodes`` nodes: lower the peak, raise the bound, or end with a proof.
+
+        Parameters
+        ----------
+        state
+            A packing and a proved bound to start from.
+        nodes
+            Number of decisions to make.
+        target
+            Peak that is good enough, bytes.
+        limit
+            Peak that must not be exceeded, bytes.
+        deadline
+            When it passes, the best outcome so far is returned; so it is if the loops are not
+            compiled within a part of its time.
+        report
+            Called at every improvement of peak or bound.
+        """
+        if not prepare(loops.NICHE, deadline.share(COMPILING_SHARE)):
+            return state
+        while nodes > 0 and not deadline.expired():
+            self._low = max(target, state.bound)
+            self._high = state.peak - 1 if limit is None else min(state.peak - 1, limit)
+            if self._low > self._high:
+                break
+            attempt = self._attempt
+            if attempt is None or not self._low <= attempt.limit <= self._high:
+                self._attempt = next(self._attempts)
+                continue
+            spent, outcome = self._continue(attempt, min(nodes, self._nodes_a_slice), state)
+            nodes -= spent
+            deadline.spend(spent * self._seconds_a_node)
+            if outcome is not state:
+                state = outcome
+                report(state)
+        return state
+
+    def _continue(self, attempt: _Attempt, nodes: int, state: Outcome) -> tuple[int, Outcome]:
+        """Run one slice of an attempt; returns the nodes it took and the new state."""
+        ended_by, spent = self._explore(attempt, min(nodes, attempt.nodes))
+        attempt.nodes -= spent
+        if ended_by == FOUND:
+            self._attempt = None
+            offsets = attempt.fill.offset * self._unit
+            peak = int((offsets + self.problem.size).max())
+            state = state._replace(offsets=offsets, peak=peak, found_by=NAME)
+        elif ended_by == EXHAUSTED:
+            self._attempt = None
+            bound = (attempt.limit // self._grain + 1) * self._grain
+            state = state._replace(bound=bound, bound_by=NAME)
+        elif ended_by == NODES_SPENT and attempt.nodes <= 0:
+            self._attempt = None
+        return spent, state
+
+    def _limit(self, share: float) -> int | None:
+        """The limit at a share of the way from the smallest to the largest one.
+
+        Share 0 is tried first: a packing at the smallest limit ends the search. For other shares,
+        ``None`` is returned if rounding leads to the smallest limit again.
+        """
+        limit = self._low + int(share * (self._high - self._low))
+        limit = max(self._low, limit // self._grain * self._grain)
+        return limit if share == 0.0 or limit > self._low else None
 
     def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
         from cpplan.packing.search import niche_kernel as kernel
@@ -117,9 +228,6 @@ class NicheSearch(Rounds[_Attempt]):
         if ended_by == ROOM_SPENT:
             attempt.fill = with_more_room(fill)
         return ended_by, int(fill.counter[NODES]) - before
-
-    def _found(self, attempt: _Attempt) -> Ints:
-        return attempt.fill.offset
 
     def _in_turns(self) -> Iterator[_Attempt]:
         """Attempts with every word at every limit, in rounds of mostly few nodes.
@@ -154,6 +262,34 @@ class NicheSearch(Rounds[_Attempt]):
         rank = np.empty(len(ranked), np.int64)
         rank[ranked] = np.arange(len(ranked))
         return _Attempt(limit, rank, fill, nodes)
+
+
+class TieOrders:
+    """Orders of the buffers of a problem, by words over the letters of ``heuristics.preorders``.
+
+    Total is not perturbed: many buffers share the same total, so that the other letters count.
+    """
+
+    def __init__(self, problem: Problem, seed: int):
+        width = (problem.upper - problem.lower).astype(float)
+        self._random, self._spreads = np.random.default_rng(seed), _TIE_SPREADS
+        self._total = largest_total(problem).astype(float)
+        self._keys = {"A": width * problem.size, "S": problem.size.astype(float), "W": width}
+
+    def exact(self, word: str) -> Ints:
+        """Rows in the word's order."""
+        keys = {"T": self._total, **self._keys}
+        return np.lexsort([-keys[letter] for letter in reversed(word)])
+
+    def perturbed(self, word: str) -> Ints:
+        """Rows in the word's order, with random noise on widths, areas and sizes."""
+        spread = self._random.choice(self._spreads)
+        keys = [self._total if letter == "T" else self._moved(letter, spread) for letter in word]
+        return np.lexsort([-key for key in reversed(keys)])
+
+    def _moved(self, letter: str, spread: float) -> np.ndarray:
+        key = self._keys[letter]
+        return key * np.exp(spread * self._random.standard_normal(len(key)))
 
 
 def _luby(turn: int) -> int:

@@ -23,6 +23,8 @@ from cpplan.model.problem import Ints, Problem
 
 # Entries of ``Fill.counter``.
 LEVELS, NODES, PLACED, WAYS, CHANGES = 0, 1, 2, 3, 4
+# Reasons for the end of a slice of an attempt.
+FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
 # A way to fill a corner: leave it empty.
 WASTE = -1
 # Initial room: levels of waste for each section, ways for each buffer.
