@@ -105,7 +105,7 @@ class PlanData:
         Names of the ops with which all orders had to begin and to end, as asked for.
     certificate
         Proof of the bound: the flow of a minimum cut, the op with the forced live bytes, or the
-        duals that prove that no schedule fits into fewer bytes.
+        duals that prove that no schedule fits into fewer bytes, or none within ``cost_limit``.
     pieces
         Cuts of the ops that run in pieces. ``order`` then names pieces, and ``buffers`` has bands:
         it is a plan for the graph of pieces (:mod:`cpplan.splitting.piece_graph`).
@@ -117,6 +117,9 @@ class PlanData:
         before it; otherwise all their bytes are copied.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
+    cost_limit
+        The most that a plan may cost, if its bytes were minimised within a limit on the cost;
+        ``lower_bound`` then holds for all such plans.
     cost_bound, cost_bound_by
         Bound on the cost of every plan within the capacity, and the bound's name; only if ops may
         run again to fit. The plan is then ``optimal`` if its cost meets the bound.
@@ -175,6 +178,7 @@ class PlanData:
     order: tuple[str, ...] = ()
     cost: int | float | None = None
     base_cost: int | float | None = None
+    cost_limit: int | float | None = None
     cost_bound: int | float | None = None
     cost_bound_by: str | None = None
     residency: Residency = field(default_factory=Residency)

@@ -8,11 +8,12 @@ most, in turn. Then the cuts are the best unit, and two, four,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,10 @@ CUT_UNITS = 10_000
 _CUT_ROWS = 20_000
 # Approximate factor by which twice the cuts make a relaxation slower.
 _CUT_GROWTH = 5.0
+
+# Bytes within a cost: share of the time left for each limit, and the part of the peak that is not
+# worth another one.
+_PEAK_LIMIT_SHARE, _PEAK_PRECISION = 0.25, 0.001
 
 # Approximate seconds to build a model for each term of its rows.
 _SECONDS_PER_TERM = 8e-6
@@ -121,6 +126,49 @@ def cut_bound(
     return search.certified()
 
 
+class PeakBound(NamedTuple):
+    """Bytes that every schedule within a limit on the cost needs, and the duals that prove it."""
+
+    bytes: int
+    certificate: CutDuals
+
+
+def peak_bound(
+    problem: RematProblem,
+    most: int | float,
+    least: int,
+    peak: int,
+    budget: Budget,
+    *,
+    order: Sequence[int] | None = None,
+) -> PeakBound | None:
+    """A lower bound on the live bytes of every schedule that costs at most ``most``.
+
+    If every schedule within a limit on the bytes costs more, the limit is too small: limits are
+    halved between ``least``, a bound known, and ``peak``, that of a schedule known. What proved the
+    last bound is tried first at the next limit. Linear bounds alone are used, which certificates
+    prove. ``None`` if nothing above ``least`` was proved before the deadline.
+    """
+    found: PeakBound | None = None
+    low, high, before = least, peak, None
+    cuts: tuple[int, ...] = ()
+    while high - low > _PEAK_PRECISION * high and not budget.deadline.expired():
+        limit = (low + high) // 2
+        slot = budget.share(_PEAK_LIMIT_SHARE)
+        # The least number above ``most``.
+        search = _Search(problem, limit, slot, order, math.nextafter(most, math.inf))
+        search.before = before
+        search.run(first=cuts, integral=False)
+        before = search.before
+        proof = search.certified()
+        if proof.certificate is not None and (proof.infeasible or proof.cost > most):
+            low, cuts = limit + 1, proof.cuts
+            found = PeakBound(low, proof.certificate)
+        else:
+            high = limit
+    return found
+
+
 class _Search:
     """The best bound so far, and the steps that raise it."""
 
@@ -135,23 +183,32 @@ class _Search:
         self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
+        # Precedences between first runs, found when they are first needed.
+        self.before: np.ndarray | None = None
         # The model and the duals of the best linear bound.
         self._proof: tuple[CutModel, Relaxed] | None = None
 
-    def run(self) -> None:
-        """Try single cuts, then sets of cuts that double in size, then the same in integers."""
+    def run(self, *, first: tuple[int, ...] = (), integral: bool = True) -> None:
+        """Try single cuts, then sets of cuts that double in size, then the same in integers.
+
+        The cuts ``first`` come before all others.
+        """
         if len(self.problem) > CUT_UNITS or self.budget.deadline.expired():
             return
         from formulations.retained_at_cuts import precedence
 
-        self.before = precedence(self.problem, self.given)
+        if self.before is None:
+            self.before = precedence(self.problem, self.given)
+        if first:
+            self._relax(first, self.budget.deadline)
         alone = self._each_alone(self.budget.deadline.share(_SINGLE_CUT_SHARE))
         if not alone:
             return
         path = self._heaviest_path(alone)
         chosen = [_heaviest(path, alone, 1)]
-        self._solve(chosen[0], self.budget.share(_FIRST_CUT_SHARE))
-        slot = self.budget.deadline.share(_RELAXED_CUTS_SHARE)
+        if integral:
+            self._solve(chosen[0], self.budget.share(_FIRST_CUT_SHARE))
+        slot = self.budget.deadline.share(_RELAXED_CUTS_SHARE if integral else 1.0)
         while len(chosen[-1]) < len(path):
             count, left = 2 ** len(chosen), slot.remaining()
             ways = [_heaviest(path, alone, count), _spread(path, alone, count)]
@@ -159,7 +216,7 @@ class _Search:
             chosen.append(ways[proved.index(max(proved))])
             if _CUT_GROWTH * (left - slot.remaining()) > slot.remaining():
                 break
-        for place, cuts in enumerate(chosen[1:], 1):
+        for place, cuts in enumerate(chosen[1:] if integral else (), 1):
             self._solve(cuts, self.budget.share(1 / (len(chosen) - place)))
 
     def try_alone(self, unit: int) -> None:
@@ -249,8 +306,10 @@ class _Search:
     def _model(self, cuts: tuple[int, ...], deadline: Deadline) -> CutModel | None:
         from formulations.retained_at_cuts import build
 
+        before = self.before
+        assert before is not None
         model = build_in_time(
-            lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=self.before),
+            lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=before),
             deadline,
         )
         if model is not None:

@@ -38,7 +38,7 @@ _RATE, _UNWATCHED = 2e4, 100
 FOOTPRINT = "least footprint"
 REACH = "least reach"
 CHAIN = "optimum of the chain"
-CUTS = "live bytes at cuts"
+CUTS, COST_AT_CUTS = "live bytes at cuts", "cost at cuts"
 
 
 class Footprint(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 from cpplan.model.costs import sum_costs
 from cpplan.ordering import heuristics as order_rules
 from cpplan.ordering.solve import search_order
-from cpplan.remat.cut_bounds import cut_bound
+from cpplan.remat.cut_bounds import PeakBound, cut_bound, peak_bound
 from cpplan.remat.cut_floor import cut_floor
 from cpplan.remat.footprint import CHAIN, CUTS, REACH, Footprint, reach_bound
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
@@ -335,6 +335,20 @@ class ScheduleSearch:
         else:
             cost = known.cost_with(proof.extra) if proof.extra else known.base
             known.prove_cost(limit, cost, proof.name, proof.certificate)
+
+    def bound_peak(self, most: float, peak: int, budget: Budget) -> PeakBound | None:
+        """A bound on the live bytes of every schedule that costs at most ``most``, if one is found.
+
+        ``peak`` has the live bytes of a schedule known.
+        """
+        known = self.known
+        if not known.exact:
+            return None
+        relaxed = self._relaxed if self.joint else relax_repetition(self.problem, views=False)
+        # Costs that the relaxation leaves out still arise once.
+        once = known.base - sum_costs(relaxed.cost)
+        order = None if self.joint else self.given
+        return peak_bound(relaxed, most - once, known.least.bytes, peak, budget, order=order)
 
     def _prove_floor(self, limit: int, budget: Budget) -> None:
         """Search for a proof that every schedule exceeds a limit, at the first run of one unit."""

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
@@ -22,6 +22,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
+from cpplan.remat.footprint import COST_AT_CUTS, Footprint
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
 from cpplan.remat.objectives import BestTrial, Halving, LeastBytes, LeastCost, MovingLimit, Trial
 from cpplan.remat.portfolio import ScheduleSearch
@@ -67,6 +68,8 @@ _DESCENT_SHARE = 0.5
 _FIRST_BISECTION_SHARE = 0.25
 # Least peak: share of the time left for the descent; the rest is for limits halfway again.
 _DESCENDING_SHARE = 0.7
+# Least bytes: share of the time left after the first bisection for a bound on the bytes.
+_BOUND_SHARE = 0.3
 # Share of the time below which schedule and offsets together are not searched: with a thousand
 # ops, the start takes a second.
 _TOGETHER_LEAST = 0.1
@@ -92,9 +95,8 @@ _SHORT_UNITS = 12
 # Reasons for an early end of a run.
 ENDED = "the searches for schedules have ended, and short schedules were packed one by one"
 ENDED_LARGE = "the searches for schedules, and for schedules with offsets, have ended"
-ENDED_CHEAP = (
-    "the searches for schedules of this cost have ended, and the bound holds for those of any cost"
-)
+ENDED_CHEAP = "the searches for schedules of this cost have ended"
+ENDED_CHEAP_ALL = f"{ENDED_CHEAP}, and the bound holds for those of any cost"
 NOTHING_AGAIN = (
     "nothing can run again at this cost, the search for orders has ended, and the bound holds for "
     "schedules of any cost"
@@ -136,6 +138,8 @@ class Rematerialized:
         Limit on the bytes of all pools; ``None`` if the cost was limited instead.
     least, least_by, least_op
         Lower bound on the bytes of every schedule, its proof, and the op that needs them.
+    most
+        Limit on the cost of the schedules that this bound is about; ``None`` if it is of all.
     joint
         False if first runs keep the given order.
     least_certificate, cost_certificate
@@ -152,6 +156,7 @@ class Rematerialized:
     joint: bool = True
     least_certificate: CutDuals | ForcedAt | None = None
     cost_certificate: CutDuals | None = None
+    most: int | float | None = None
 
 
 class RematSearch:
@@ -260,6 +265,7 @@ class RematSearch:
             return self._judged(best, None)
         try:
             self._halve(best, most, budget.share(_FIRST_BISECTION_SHARE))
+            self._bound(best, most, budget.share(_BOUND_SHARE))
             down = budget.share(_DESCENDING_SHARE)
             self._begin_below(best, most, down)
             self._take_turns(lambda _: self._go_down(best, most, down), best, down)
@@ -267,8 +273,22 @@ class RematSearch:
             self._pack_short(best, math.inf, budget)
         except KeyboardInterrupt:
             budget.deadline.cancel()
-        self._stop_early(ENDED_CHEAP)
-        return self._judged(best, None)
+        if not best.settled:
+            cheap = self.known.least_by == COST_AT_CUTS
+            self._stop_early(ENDED_CHEAP if cheap else ENDED_CHEAP_ALL)
+        found = self._judged(best, None)
+        return replace(found, most=most) if found.least_by == COST_AT_CUTS else found
+
+    def _bound(self, best: BestTrial, most: float, budget: Budget) -> None:
+        """Prove that every schedule within the cost needs some bytes; in one pool only."""
+        assert best.trial is not None
+        if best.trial.packed.pooled is None and not best.settled:
+            known = self.known
+            found = self.schedules.bound_peak(most, known.smallest(most).peak, budget)
+            if found is not None:
+                least = Footprint(found.bytes, None)
+                known.prove_bytes(least, COST_AT_CUTS, found.certificate)
+                self._report(f"{COST_AT_CUTS}: at least {found.bytes} B")
 
     def _take_turns(self, turn: Callable[[int], Turn], best: BestTrial, budget: Budget) -> None:
         """Take turns until the objective is settled, one is the last, or time is up."""

@@ -27,7 +27,7 @@ from cpplan.packing.shortfall import explain_shortfall
 from cpplan.program.anf import Program
 from cpplan.program.final_places import FinalPlaces, final_places
 from cpplan.remat.cut_bounds import RELAXED, RUNS_ONCE
-from cpplan.remat.footprint import CHAIN, CUTS, REACH
+from cpplan.remat.footprint import CHAIN, COST_AT_CUTS, CUTS, REACH
 from cpplan.splitting.bounds import NAME as LEAST_PIECE
 from cpplan.splitting.copies import count_copied_bytes
 
@@ -155,6 +155,7 @@ def make_remat_plan(
             found_by=packed.found_by if fits else None,
             bound_by=found.least_by,
             certificate=found.least_certificate,
+            cost_limit=found.most,
             residency=residency,
             sharing=tuple(sorted(packed.sharing.kinds)) if packed.sharing is not None else (),
             relations=packed.relations if fits else (),
@@ -183,7 +184,7 @@ def make_remat_plan(
 def _remat_scope(found: Rematerialized) -> Scope:
     """Scope of the bounds: every order, unless a bound holds only for the given first runs."""
     once = found.limit is None or found.outcome.bound_by == RUNS_ONCE
-    every = found.joint or (once and found.least_by != CUTS)
+    every = found.joint or (once and found.least_by not in (CUTS, COST_AT_CUTS))
     return "every order" if every else "given order"
 
 
@@ -208,6 +209,8 @@ def _remat_shortfall(found: Rematerialized, limit: int | None) -> str:
         by = f"op {printable(str(op))} cannot be reached with less than {least} B"
     elif found.least_by in (CHAIN, CUTS):
         by = f"every schedule has at least {least} B live"
+    elif found.least_by == COST_AT_CUTS:
+        by = f"every schedule within the limit on the cost has at least {least} B live"
     if limit is None:
         assert packed.pooled is not None
         return f"no plan was found in time: {packed.pooled.packing.message}"

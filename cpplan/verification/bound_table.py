@@ -34,6 +34,7 @@ FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
 EVERY_OP_ONCE, LEAST_PIECE = "every op once", "least piece"
 # Bounds on the cost and the live bytes of schedules that run ops again.
 LINEAR_AT_CUTS, LIVE_AT_CUTS = "linear bound at cuts", "live bytes at cuts"
+COST_AT_CUTS = "cost at cuts"
 # Bounds on the bytes moved between two pools.
 NOTHING, ROOM_PRICES, FORCED_MOVES = "nothing moves", "room prices", "forced operands"
 
@@ -170,6 +171,13 @@ PEAK_BOUNDS = (
         "certificate",
         "no schedule has fewer live bytes: duals prove it",
     ),
+    ProvedBound(
+        COST_AT_CUTS,
+        "every schedule",
+        "no",
+        "certificate",
+        "every schedule of fewer live bytes costs more than the limit on the cost: duals prove it",
+    ),
 )
 
 # Bounds on the levels of an objective, in several pools.
@@ -269,6 +277,8 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
         return f"bound {name!r} is about ops, which a bare problem does not have"
     if bound.reach == "every order" and may_run_again(plan):
         return f"bound {name!r} is of orders that run every op once, but the plan may run ops again"
+    if name == COST_AT_CUTS and plan.cost_limit is None:
+        return f"bound {name!r} is of schedules within a limit on the cost, but the plan has none"
     if bound.sharing == "no" and plan.sharing:
         return f"bound {name!r} is of tensors that share no bytes, but in the plan they may"
     if bound.sharing == "only" and not plan.sharing:

@@ -14,7 +14,8 @@ The bounds "linear bound at cuts" and "live bytes at cuts", proved again from du
 The rows that a certificate cites are derived from the graph (:mod:`cpplan.verification.cut_rows`),
 multiplied by the duals and added up in integers. The sum, with the least value that the remaining
 coefficients allow, is at most the cost of every schedule within the limit (weak duality). If it is
-positive although all costs are zero, no schedule is within the limit.
+positive although all costs are zero, no schedule is within the limit. The bound "cost at cuts" is
+of a plan whose cost is limited: within fewer bytes, the duals add up to more than that limit.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from cpplan.program.anf import Program
 from cpplan.verification.access_trace import Access
 from cpplan.verification.around import Surroundings
 from cpplan.verification.bound_table import (
+    COST_AT_CUTS,
     FOOTPRINT,
     FORCED,
     LEAST_PIECE,
@@ -92,13 +94,13 @@ def cited_floors(
             program.graph, plan.residency, flow, accesses, runs, ends, plan.sharing
         )
         return Floors(cut=found)
-    if plan.bound_by == LIVE_AT_CUTS and isinstance(flow, CutDuals):
-        bound = plan.lower_bound
-        if type(bound) is int and _covers(flow, plan):
-            none = holds_no_schedule(
-                program.graph, plan.residency, flow, bound - 1, plan.order, accesses, runs
-            )
-            return Floors(cuts=bound if none else None)
+    if bound is not None and isinstance(flow, CutDuals) and _covers(flow, plan):
+        less = program.graph, plan.residency, flow, bound - 1, plan.order, accesses, runs
+        most = plan.cost_limit
+        if plan.bound_by == LIVE_AT_CUTS and holds_no_schedule(*less):
+            return Floors(cuts=bound)
+        if plan.bound_by == COST_AT_CUTS and most is not None and least_cost(*less) > most:
+            return Floors(cuts=bound)
     return Floors()
 
 

@@ -12,6 +12,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
 from cpplan.verification.bound_table import (
+    COST_AT_CUTS,
     COST_BOUNDS,
     FIXED,
     FOOTPRINT,
@@ -77,6 +78,7 @@ _CARRIED: Mapping[str, type] = {
     FORCED: ForcedAt,
     FOOTPRINT: ForcedAt,
     LIVE_AT_CUTS: CutDuals,
+    COST_AT_CUTS: CutDuals,
 }
 
 
@@ -310,10 +312,10 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
                 "the lower bound is a minimum cut, but the plan has no certificate"
             )
         _compare("the flow proves a lower bound", floors.cut, bound)
-    elif found.name == LIVE_AT_CUTS:
+    elif found.name in (LIVE_AT_CUTS, COST_AT_CUTS):
         if plan.certificate is None:
             raise VerificationError(
-                f"the lower bound is {LIVE_AT_CUTS!r}, but the plan has no certificate"
+                f"the lower bound is {found.name!r}, but the plan has no certificate"
             )
         _compare("the duals prove a lower bound", floors.cuts, bound)
     elif found.name == FOOTPRINT:

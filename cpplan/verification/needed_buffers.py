@@ -206,6 +206,9 @@ def check_costs(program: Program, plan: Plan) -> None:
             right = math.isclose(claimed, cost, rel_tol=1e-9)
         if not right:
             raise VerificationError(f"the plan claims a {claim} of {claimed!r}, but it is {cost}")
+    limit = plan.cost_limit
+    if limit is not None and not (isinstance(limit, int | float) and plan.cost <= limit):  # type: ignore[operator]
+        raise VerificationError(f"the plan costs {plan.cost}, beyond its cost_limit of {limit!r}")
 
 
 def integers(column: str, values: object, count: int) -> Ints:

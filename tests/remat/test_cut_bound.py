@@ -16,7 +16,7 @@ from support.remat_oracle import (
 )
 
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
+from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound, peak_bound
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
@@ -222,3 +222,18 @@ def test_a_unit_that_accesses_much_is_tried_early():
     problem = remat_problem(Graph("wide", tensors, ops))
     bound = cut_bound(problem, 12, Budget(Deadline(0.2, deterministic=True)))
     assert bound.cost == sum(problem.cost) + 30
+
+
+def test_bytes_within_a_cost_are_never_above_the_optimum():
+    """With one byte less than the bound, every schedule costs more than the limit."""
+    proved = 0
+    for seed in seeds(40):
+        problem = random_remat_problem(seed, 6)
+        peak = problem.peak(tuple(first_order(problem)))
+        most = sum(problem.cost) + seed % 4
+        found = peak_bound(problem, most, 0, peak, Budget(Deadline(1, deterministic=True)))
+        if found is not None:
+            cost = least_cost(problem, found.bytes - 1)
+            assert cost is None or cost > most
+            proved += 1
+    assert proved > 20

@@ -82,6 +82,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     ]
     peak += [splitting.NAME]
     peak += [bound_names.FOOTPRINT, bound_names.REACH, bound_names.CHAIN, bound_names.CUTS]
+    peak += [bound_names.COST_AT_CUTS]
     cost = [cut_bound.RUNS_ONCE, cut_bound.RELAXED, cut_bound.INTEGRAL, chain.NAME]
     cost += [cp_sat_remat.NAME, cp_sat_remat.BASE, local_search.ONCE]
     assert set(peak) == set(PEAK)

@@ -148,6 +148,26 @@ def within(n: int, limit: int) -> tuple[Graph, Plan]:
     )
 
 
+def test_bytes_within_a_cost_are_proved_again():
+    """The bound is of schedules within the limit on the cost, which the plan must have and keep."""
+    graph = remat_chain(5)
+    plan = cpplan.solve(graph, remat=True, cost_limit=1.2, deterministic=True, time_limit=2)
+    assert (plan.status, plan.peak, plan.bound_by) == ("optimal", 5, "cost at cuts")
+    assert check_plan(graph, plan).bound == "certificate"
+    assert plan.cost <= plan.cost_limit == 1.2 * plan.base_cost
+    for change, message in (
+        ({"cost_limit": 3 * plan.base_cost}, "prove a lower bound of None B"),
+        ({"cost_limit": None}, "the plan has none"),
+        ({"cost_limit": plan.cost - 1}, "beyond its cost_limit"),
+        ({"cost_limit": "much"}, "beyond its cost_limit of 'much'"),
+        ({"certificate": None}, "has no certificate"),
+    ):
+        with pytest.raises(VerificationError, match=message):
+            verify(graph, replace(plan, **change))
+    more = cpplan.solve(graph, remat=True, cost_limit=2, deterministic=True, time_limit=2)
+    assert more.peak < plan.lower_bound
+
+
 def test_bounds_at_cuts_are_proved_again():
     graph, plan = least_bytes()
     assert (plan.peak, plan.lower_bound) == (11, 11)

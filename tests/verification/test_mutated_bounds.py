@@ -141,6 +141,19 @@ def live_at_cuts() -> Case:
     return graph, replace(plan, bound_by="live bytes at cuts", certificate=duals)
 
 
+def cost_at_cuts() -> Case:
+    """Two ops more than once each let five nodes forth and back fit into 5 B; 4 B need a third."""
+    graph = remat_chain(5)
+    plan = cpplan.solve(graph, remat=True, cost_limit=1.2, deterministic=True, time_limit=2)
+    assert (plan.peak, plan.lower_bound, plan.bound_by) == (5, 5, "cost at cuts")
+    read = (DualRow("read", (1, k, k), 1) for k in range(4))
+    rows = DualRow("at cut", (1,), 1), *read
+    ops, storages = ("n7", "n8", "n9", "n10"), ("t3", "t2", "t1", "t0")
+    return graph, replace(
+        plan, certificate=CutDuals(("n6",), False, (1, 1), 0, ops, storages, rows)
+    )
+
+
 PEAK_CASES: dict[str, Callable[[], Case]] = {
     "live bytes": live_bytes,
     "fixed offset": fixed_offset,
@@ -151,6 +164,7 @@ PEAK_CASES: dict[str, Callable[[], Case]] = {
     "minimum cut": minimum_cut,
     "least piece": least_piece,
     "live bytes at cuts": live_at_cuts,
+    "cost at cuts": cost_at_cuts,
 }
 
 
@@ -173,11 +187,12 @@ def without_a_row(flow: CutFlow | CutDuals, rng: random.Random) -> CutFlow | Cut
     if isinstance(flow, CutDuals):
         rows = list(flow.rows)
         k = rng.randrange(len(rows))
-        rule, indices, _ = rows[k]
+        rule, indices, multiplier = rows[k]
+        others = {0, -1, 9 if rule == "at cut" else 1} - {multiplier}
         rows[k : k + 1] = rng.choice(
             [
                 [],
-                [rows[k]._replace(multiplier=rng.choice([0, -1, 9 if rule == "at cut" else 1]))],
+                [rows[k]._replace(multiplier=rng.choice(sorted(others)))],
                 [rows[k]._replace(indices=(0, *indices[1:]))],
                 [rows[k]._replace(rule="held" if rule == "at cut" else "waits")],
             ]

@@ -16,7 +16,7 @@ from .made import random_problem
 SEARCHES = (
     "CP-SAT", "CP-SAT order", "niche search", "downset search", "minimum cut",
     "Liu's algorithm", "least reach", "optimum of the chain", "forced live bytes",
-    "live bytes at cuts",
+    "live bytes at cuts", "cost at cuts",
 )  # fmt: skip
 # Bounds that are proved again, or mean nothing here, and names of nothing.
 OTHERS = (
