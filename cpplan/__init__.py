@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from cpplan.program.anf import Program as Program
     from cpplan.program.anf import to_anf as to_anf
     from cpplan.solving.all_loops import warm_up as warm_up
+    from cpplan.solving.arrays import Packing as Packing
+    from cpplan.solving.arrays import pack as pack
     from cpplan.solving.pipeline import solve as solve
     from cpplan.solving.sizes.for_graph import plan_sizes as plan_sizes
     from cpplan.solving.sizes.sizes_plan import SizesPlan as SizesPlan
@@ -49,6 +51,7 @@ _HOME = {
     "Gap": "model.problem",
     "Graph": "model.graph",
     "Op": "model.graph",
+    "Packing": "solving.arrays",
     "Placement": "model.graph",
     "Plan": "model.plan",
     "Pool": "model.pool",
@@ -62,6 +65,7 @@ _HOME = {
     "compare": "comparison.baselines",
     "execute": "io.execution",
     "load": "io",
+    "pack": "solving.arrays",
     "pareto": "comparison.pareto_curve",
     "plan_sizes": "solving.sizes.for_graph",
     "share_storages": "packing.storage_ids",
