@@ -164,9 +164,11 @@ def _proved_or_tried(program: Program, request: Request, short: Shortfall) -> Sh
     outside = Residency(inputs="outside", outputs="outside")
     sharing: frozenset[RelationKind] = frozenset({"in place"} if request.in_place else ())
     least = least_piece(SplitProblem(program, outside, sharing))
-    capacity = _two_pools(request)[0].capacity
+    fast, slow = _two_pools(request)
+    capacity = fast.capacity
     assert capacity is not None
-    if least.op is None or least.bytes <= capacity:
+    # What ops access in the slow pool itself need not fit.
+    if slow.direct or least.op is None or least.bytes <= capacity:
         return replace(short, tried=True)
     return Shortfall(least.op, least.bytes, least.bytes - capacity)
 
