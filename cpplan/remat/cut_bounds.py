@@ -127,10 +127,14 @@ def cut_bound(
 
 
 class PeakBound(NamedTuple):
-    """Bytes that every schedule within a limit on the cost needs, and the duals that prove it."""
+    """Bytes that every schedule within a limit on the cost needs, and the duals that prove it.
+
+    ``any_cost`` is true if they prove it of schedules of any cost.
+    """
 
     bytes: int
     certificate: CutDuals
+    any_cost: bool
 
 
 def peak_bound(
@@ -163,7 +167,7 @@ def peak_bound(
         proof = search.certified()
         if proof.certificate is not None and (proof.infeasible or proof.cost > most):
             low, cuts = limit + 1, proof.cuts
-            found = PeakBound(low, proof.certificate)
+            found = PeakBound(low, proof.certificate, proof.infeasible)
         else:
             high = limit
     return found

@@ -22,7 +22,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.remat.footprint import COST_AT_CUTS, Footprint
+from cpplan.remat.footprint import COST_AT_CUTS, CUTS, Footprint
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
 from cpplan.remat.objectives import BestTrial, Halving, LeastBytes, LeastCost, MovingLimit, Trial
 from cpplan.remat.portfolio import ScheduleSearch
@@ -286,9 +286,9 @@ class RematSearch:
             known = self.known
             found = self.schedules.bound_peak(most, known.smallest(most).peak, budget)
             if found is not None:
-                least = Footprint(found.bytes, None)
-                known.prove_bytes(least, COST_AT_CUTS, found.certificate)
-                self._report(f"{COST_AT_CUTS}: at least {found.bytes} B")
+                name = CUTS if found.any_cost else COST_AT_CUTS
+                known.prove_bytes(Footprint(found.bytes, None), name, found.certificate)
+                self._report(f"{name}: at least {found.bytes} B")
 
     def _take_turns(self, turn: Callable[[int], Turn], best: BestTrial, budget: Budget) -> None:
         """Take turns until the objective is settled, one is the last, or time is up."""

@@ -41,6 +41,11 @@ def remat_chain(
 
 
 def random_remat_problem(seed: int, ops: int) -> RematProblem:
+    """The problem of a random graph."""
+    return remat_problem(random_remat_graph(seed, ops))
+
+
+def random_remat_graph(seed: int, ops: int) -> Graph:
     """Views, workspaces, outputs, zero sizes, several outputs; some ops may not run again."""
     rng = random.Random(seed)
     graph = random_graph(seed, ops) if seed % 4 == 0 else _graph_with_skips(rng, ops)
@@ -48,7 +53,7 @@ def random_remat_problem(seed: int, ops: int) -> RematProblem:
         replace(op, cost=rng.choice((0, 1, 1, 2, 5)), recomputable=rng.random() < 0.85)
         for op in graph.ops
     )
-    return remat_problem(replace(graph, ops=changed))
+    return replace(graph, ops=changed)
 
 
 def _graph_with_skips(rng: random.Random, ops: int) -> Graph:

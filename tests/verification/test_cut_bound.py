@@ -13,6 +13,7 @@ from support.cases import seeds
 from support.programs_oracle import graph_with_views, programs
 from support.remat_oracle import (
     interesting_limits,
+    random_remat_graph,
     random_remat_problem,
     remat_chain,
 )
@@ -166,6 +167,22 @@ def test_bytes_within_a_cost_are_proved_again():
             verify(graph, replace(plan, **change))
     more = cpplan.solve(graph, remat=True, cost_limit=2, deterministic=True, time_limit=2)
     assert more.peak < plan.lower_bound
+
+
+def test_bytes_of_random_graphs_within_a_cost_are_proved_again():
+    """Duals that hold at any cost are cited as such; ops that may not run again lead to them."""
+    cited = set()
+    for seed in seeds(24):
+        graph = random_remat_graph(seed, 8)
+        for order in ("given", "search"):
+            plan = cpplan.solve(
+                graph, remat=True, order=order, cost_limit=1 + seed % 4 / 10, time_limit=0.1,
+                deterministic=True, workers=1,
+            )  # fmt: skip
+            verify(graph, plan)
+            assert (plan.cost_limit is None) == (plan.bound_by != "cost at cuts")
+            cited.add(plan.bound_by)
+    assert {"cost at cuts", "live bytes at cuts"} < cited
 
 
 def test_bounds_at_cuts_are_proved_again():
