@@ -8,6 +8,7 @@ _NEEDS = {
     "cpplan/io/executorch/*.py": "executorch",
     "cpplan/io/tflite/*.py": "tflite",
     "cpplan/io/torch/*.py": "torch",
+    "cpplan/io/tvm/*.py": "tvm",
     **{f"cpplan/zoo/{file}.py": "torch" for file in ("images", "language", "network", "own_*")},
 }
 collect_ignore_glob = [files for files, package in _NEEDS.items() if find_spec(package) is None]
