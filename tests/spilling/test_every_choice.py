@@ -101,7 +101,7 @@ def test_too_many_states_settle_nothing(few: str, monkeypatch: pytest.MonkeyPatc
     tuning = {"spilling": {"every_choice_ops": 0}} if few == "ops" else None
     if few == "edges":
         monkeypatch.setattr("cpplan.spilling.search.every_choice._EVERY_CHOICE_EDGES", 0)
-    plan = scattered().solve(tuning=tuning)
+    plan = scattered().solve(tuning=tuning, time_limit=1)
     assert (plan.status, plan.moved_bytes, plan.moved_bytes_bound) == ("feasible", 4, 0)
 
 
