@@ -9,7 +9,7 @@ most, in turn. Then the cuts are the best unit, and two, four,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -145,14 +145,20 @@ def peak_bound(
     budget: Budget,
     *,
     order: Sequence[int] | None = None,
+    exceeds: Callable[[Fraction], bool] | None = None,
 ) -> PeakBound | None:
     """A lower bound on the live bytes of every schedule that costs at most ``most``.
+
+    ``exceeds`` tells whether a cost beyond that of every unit once is too much, exactly as the
+    caller's sums are rounded.
 
     If every schedule within a limit on the bytes costs more, the limit is too small: limits are
     halved between ``least``, a bound known, and ``peak``, that of a schedule known. What proved the
     last bound is tried first at the next limit. Linear bounds alone are used, which certificates
     prove. ``None`` if nothing above ``least`` was proved before the deadline.
     """
+    base = sum(map(Fraction, problem.cost), Fraction(0))
+    too_much = exceeds or (lambda extra: base + extra > most)
     found: PeakBound | None = None
     low, high, before = least, peak, None
     cuts: tuple[int, ...] = ()
@@ -165,7 +171,7 @@ def peak_bound(
         search.run(first=cuts, integral=False)
         before = search.before
         proof = search.certified()
-        if proof.certificate is not None and (proof.infeasible or proof.cost > most):
+        if proof.certificate is not None and (proof.infeasible or too_much(proof.extra)):
             low, cuts = limit + 1, proof.cuts
             found = PeakBound(low, proof.certificate, proof.infeasible)
         else:

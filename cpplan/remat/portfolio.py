@@ -348,7 +348,15 @@ class ScheduleSearch:
         # Costs that the relaxation leaves out still arise once.
         once = known.base - sum_costs(relaxed.cost)
         order = None if self.joint else self.given
-        return peak_bound(relaxed, most - once, known.least.bytes, peak, budget, order=order)
+        return peak_bound(
+            relaxed,
+            most - once,
+            known.least.bytes,
+            peak,
+            budget,
+            order=order,
+            exceeds=lambda extra: known.cost_with(extra) > most,
+        )
 
     def _prove_floor(self, limit: int, budget: Budget) -> None:
         """Search for a proof that every schedule exceeds a limit, at the first run of one unit."""
