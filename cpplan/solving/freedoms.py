@@ -19,12 +19,14 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 from cpplan.model.errors import CpplanError, VerificationError, warn_of_defect
+from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.plan_data import Progress, Scope, Status
 from cpplan.model.problem import Problem
@@ -78,12 +80,15 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
     runs = _Runs(search, source, request, budget)
     tuning, deadline = budget.tuned(SolvingTuning), budget.deadline
     if (alone := _fast_alone(request, source, tuning)) is not None:
-        share = _ALONE_SPLIT_SHARE if alone.split else _ALONE_SHARE
-        runs.take_alone(alone, deadline.share(share))
+        share = _brief(_ALONE_SPLIT_SHARE, deadline) if alone.split else _ALONE_SHARE
+        slot = deadline.share(share)
+        runs.take_alone(alone, slot)
+        if slot.cancelled:
+            deadline.cancel()
         if runs.settled:
             return runs.ended()
     smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
-    first = deadline.share(1 - _smaller_share(request)) if smaller else deadline
+    first = deadline.share(1 - _smaller_share(request, deadline)) if smaller else deadline
     before = deadline.remaining()
     runs.take(request, first)
     if first.cancelled:
@@ -128,29 +133,38 @@ class _Runs:
     def take_alone(self, asked: Request, deadline: Deadline) -> None:
         """Make the search in the fast pool alone; nothing moves, but pieces may take more time."""
         assert isinstance(self._source, Program)
-        plan = self._search(self._source, asked, self._budget.until(deadline))
-        self._may_fit = plan.status == "unknown" and not asked.split
-        # Beside moves, no piece runs again.
-        if plan.offset is not None and len(set(plan.order)) == len(plan.order):
-            plan = _in_two_pools(plan, self._request)
-            self._alone = self.best = verify_counting(self._source, plan)
+        with self._noting_defects(asked):
+            plan = self._search(self._source, asked, self._budget.until(deadline))
+            self._may_fit = plan.status == "unknown" and not asked.split
+            if plan.offset is not None and _may_move(self._source.graph, plan):
+                plan = _in_two_pools(plan, self._request)
+                self._alone = self.best = verify_counting(self._source, plan)
 
     def offer_alone(self) -> None:
-        """Keep the plan in the fast pool alone if the own search ended with a worse one."""
-        if self._alone is not None:
-            self._offer(self._alone)
+        """Keep the plan in the fast pool alone, with its own bounds, unless the last is as good."""
+        alone, best = self._alone, self.best
+        if alone is not None and (best is None or self._value(alone) < self._value(best)):
+            self.best = alone
+            self._record(f"in the fast pool alone: {alone.found_by}", alone.peak)
 
     def take(self, asked: Request, deadline: Deadline) -> None:
         """Make one search, and keep its plan if that is the best and passes its check.
 
         The plan of the first search has the claims that the best plan will have.
         """
-        own, budget = asked is self._request, self._budget.until(deadline)
-        try:
-            if own:
+        budget = self._budget.until(deadline)
+        with self._noting_defects(asked):
+            if asked is self._request:
                 self._own = self.best = self._search(self._source, asked, budget)
             else:
                 self._offer(self._search(self._source, replace(asked, progress=None), budget))
+
+    @contextmanager
+    def _noting_defects(self, asked: Request) -> Iterator[None]:
+        """Report an error in a search and go on; the first search raises those of the input."""
+        own = asked is self._request
+        try:
+            yield
         except KeyboardInterrupt:
             if own:
                 raise
@@ -236,6 +250,20 @@ def _fast_alone(
     )
 
 
+def _may_move(graph: Graph, plan: Plan) -> bool:
+    """True if a plan of one pool is one of two as well, in which nothing moves.
+
+    Beside moves, no piece runs again, and inputs that nothing reads lie in the slow pool.
+    """
+    if len(set(plan.order)) < len(plan.order):
+        return False
+    from cpplan.splitting.piece_graph import split_graph
+
+    pieces = split_graph(graph, plan.pieces).graph if plan.pieces else graph
+    read = {pieces.root[name][0] for op in pieces.ops for name in op.inputs}
+    return all(pieces.root[name][0] in read for name in plan.inputs)
+
+
 def _in_two_pools(plan: Plan, request: Request) -> Plan:
     """The plan of the fast pool alone as one in which tensors may move, and none does."""
     every: Scope = "every order" if request.remat or request.order == "search" else "given order"
@@ -276,11 +304,16 @@ def _no_move_needed(plan: Plan, request: Request) -> dict[str, Any]:
     return {"moved_bytes_bound": 0, "moved_bytes_bound_by": name}
 
 
-def _smaller_share(request: Request) -> float:
+def _smaller_share(request: Request, deadline: Deadline) -> float:
     """Share of the time kept for searches with fewer freedoms."""
     several = len(request.pools or ()) > 1
     pooled = request.split if request.spill else request.remat and several
-    return _SMALLER_POOLED_SHARE if pooled else _SMALLER_SHARE
+    return _brief(_SMALLER_POOLED_SHARE, deadline) if pooled else _SMALLER_SHARE
+
+
+def _brief(share: float, deadline: Deadline) -> float:
+    """A share of the time, or less if that is more than a second; at least that of all others."""
+    return max(_SMALLER_SHARE, min(share, 1 / max(deadline.remaining(), 1.0)))
 
 
 def _is_in_reach(source: Program | Problem, tuning: SolvingTuning) -> bool:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from support.cases import FACTOR
 from support.random_models import random_model
+from support.sources import ROOT
 from support.split_networks import Network
 
-from cpplan import Graph, Op, Placement, Plan, Pool, Program, Tensor, simulate, solve, verify
+from cpplan import Graph, Op, Placement, Plan, Pool, Program, Tensor, load, simulate, solve, verify
 from cpplan.model.residency import Residency
 from cpplan.ordering import heuristics as orders
 from cpplan.ordering.problem import order_problem
@@ -304,3 +305,12 @@ def test_nothing_moves_if_everything_fits_in_pieces() -> None:
     plan = solve(graph, pools=pools, spill=True, **options)
     simulate(graph, plan)
     assert (plan.status, plan.moved_bytes, plan.pieces != ()) == ("optimal", 0, True)
+
+
+def test_inputs_that_pieces_leave_unread_are_no_defect() -> None:
+    """The last row of an image is read by no window of three rows with a step of two."""
+    plan = solve(
+        load(ROOT / "datasets" / "light_squeezenet.json"), split=True, spill=True, time_limit=2,
+        pools=[Pool("fast", 1 << 20), Pool("slow")], deterministic=True, workers=1,
+    )  # fmt: skip
+    assert plan.moved_bytes is not None
