@@ -7,6 +7,7 @@ workspace. It holds for this machine, this version of torch and this number of t
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -79,15 +80,22 @@ def most_allocated(run: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def count_allocated(run: Callable[[], Any]) -> Allocated:
-    """Result of a function, and the bytes that torch's CPU allocator gave it."""
+    """Result of a function, and the bytes that torch's CPU allocator gave it.
+
+    Python's cycle collector rests meanwhile: what it frees belongs to earlier runs.
+    """
     config = autograd.ProfilerConfig(
         autograd.ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()
     )
+    collects = gc.isenabled()
+    gc.disable()
     autograd._enable_profiler_legacy(config)  # the newer profiler takes 0.25 s to start
     try:
         result = run()
     finally:
         threads = autograd._disable_profiler_legacy()
+        if collects:
+            gc.enable()
     held = most = 0
     for event in (event for events in threads for event in events):
         if event.kind() == "memory_alloc":  # the bytes are negative if they are freed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cache
 
 import pytest
@@ -15,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import cpplan  # noqa: E402
 from cpplan.io.torch import read_torch, reorder_graph_module, training_module  # noqa: E402
-from cpplan.io.torch.workspaces import most_allocated  # noqa: E402
+from cpplan.io.torch.workspaces import count_allocated, most_allocated  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
 from cpplan.zoo.own_images import UNet  # noqa: E402
 
@@ -113,3 +114,19 @@ def test_models_of_any_source_can_be_measured(tmp_path):
     assert any(op.workspaces for op in named.ops)
     with pytest.raises(InputError, match="kernels='fast' is not understood: expected 'measured'"):
         cpplan.load(program, kernels="fast")
+
+
+def test_cycles_of_an_earlier_run_are_not_collected_in_a_measured_one():
+    def tied():
+        knot = [torch.empty(1000)]
+        knot.append(knot)
+
+    def busy():
+        _ = [[] for _ in range(100_000)]  # enough for the collector to run by itself
+        return torch.empty(1000)
+
+    gc.collect()
+    count_allocated(tied)
+    found = count_allocated(busy)
+    assert (found.most, found.left) == (4000, 4000)
+    assert gc.isenabled()
