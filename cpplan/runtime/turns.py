@@ -8,6 +8,9 @@ from enum import Enum
 
 from cpplan.runtime.deadline import Deadline
 
+# Counted seconds of a turn besides its work: turns that find nothing to do must end, too.
+_TURN = 1e-4
+
 
 class Turn(Enum):
     """The next turn after one that has ended: equally long, longer, or none."""
@@ -54,7 +57,7 @@ class Turns:
             If the deadline has passed.
         """
         while not (done() or self.exhausted):
-            deadline.check()
+            deadline.check(_TURN)
             following = turn(self.effort)
             if following is Turn.LAST:
                 return

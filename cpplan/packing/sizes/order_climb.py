@@ -25,6 +25,9 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "order search"
 
+# Counted seconds of a move besides the placement of its buffers.
+_MOVE = 2e-5
+
 
 class OrderClimb:
     """A local search that continues from the best layout known."""
@@ -84,6 +87,7 @@ class OrderClimb:
             moved = self._move(order, offsets, better)
             if moved is None:
                 return
+            deadline.check(_MOVE)
             # A layout within these limits is as good on this level and the earlier ones.
             placed = self._place(moved, allowed, deadline)
             if placed is not None:
