@@ -19,6 +19,7 @@ from cpplan.cli.printing import print_out
 from cpplan.model.errors import InputError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.runtime.streams import write_to
+from cpplan.solving.request import BATCHED
 
 # Exit code of a command that Ctrl-C ended.
 _INTERRUPTED = 130
@@ -65,6 +66,7 @@ _INTERRUPTED = 130
 @click.option("--retry", is_flag=True, help="Run tasks that failed before again.")
 @with_options(
     request_options(
+        *BATCHED,
         time_limit={"help": "Seconds for each model; the best plan so far is then kept."},
         workers={"help": "Threads of each task; one by default."},
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from cpplan.cli.options import (
     KINDS,
@@ -22,7 +23,7 @@ from cpplan.cli.options import (
     with_options,
 )
 from cpplan.cli.plan_files import Outputs, export_options
-from cpplan.cli.printing import arena_notes, describe, naming, print_out
+from cpplan.cli.printing import arena_notes, describe, describe_suggestions, naming, print_out
 from cpplan.io.formats import read_suffixes
 from cpplan.model.errors import InputError, error_without_plan
 from cpplan.solving.request import OPTIONS, Request
@@ -45,8 +46,19 @@ if TYPE_CHECKING:
             "default": None,
             "help": f"{OPTIONS['piece_bytes'].help} Of .tflite models, by default those that "
             "TFLite Micro keeps; of others 0.",
-        }
+        },
+        suggest={
+            "default": 1.0,
+            "show_default": True,
+            "help": f"{OPTIONS['suggest'].help} 0: none.",
+        },
     )
+)
+@click.option(
+    "--best",
+    is_flag=True,
+    help="Take all decisions that cost no work and that runtimes of MODEL's format can carry out: "
+    "--order search, --in-place, --split, unless decided otherwise.",
 )
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the plan with its timings as JSON."
@@ -59,9 +71,11 @@ if TYPE_CHECKING:
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,
-    json_path: str | None, explain: bool, quiet: bool, **options: Any,
+    best: bool, json_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     started = begin_of_command()
+    if best:
+        _take_best(model, options)
     wanted = Outputs.of(model, json_path, options)
     wanted.check_paths()
     if explain and json_path == "-":
@@ -71,10 +85,12 @@ def plan(
     with naming(model):
         request = Request(**options, piece_bytes=weight or 0)
     from cpplan.io import load
+    from cpplan.io.formats import decisions_of
     from cpplan.io.plan_json import plan_text
     from cpplan.report.progress import watching
     from cpplan.runtime.collection import keeping_objects
     from cpplan.runtime.interrupts import holding_interrupts
+    from cpplan.solving.suggestions import suggest_decisions, suggesting_time
 
     bound = parse_dims(dims)
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
@@ -83,14 +99,24 @@ def plan(
         source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
     with naming(model):
         wanted.check_source(source, request)
-    kept = _kept_by_runtime(model, request, extents) if weight is None else 0
-    request = replace(request, piece_bytes=kept or request.piece_bytes)
+
+    def weighed(asked: Request) -> Request:
+        """The request with the bytes that the model's runtime keeps for each piece."""
+        kept = _kept_by_runtime(model, asked, extents) if weight is None else 0
+        return replace(asked, piece_bytes=kept or asked.piece_bytes)
+
+    def planned(_: Any, asked: Request) -> Plan:
+        return _plan(model, source, weighed(asked), extents, stated or {}, kernels)
+
+    request = weighed(request)
+    kept = request.piece_bytes if weight is None else 0
     if not request.deterministic:
         request = request.within(request.time_limit - (time.monotonic() - started))
+    seconds = suggesting_time(source, request)
     with holding_interrupts() as hold:
         with naming(model), watching(enabled=not quiet) as progress:
-            watched = replace(request, progress=progress)
-            result = _plan(model, source, watched, extents, stated or {}, kernels)
+            asked = replace(request, suggest=0.0, progress=progress)
+            result = planned(source, asked.within(request.time_limit - seconds))
             hold()
         limit = request.memory_limit
         notes = arena_notes(model, result, extents, stated or {}, kernels, limit=limit)
@@ -99,11 +125,19 @@ def plan(
                 f"{kept} B weighed for each run beyond one per op, as TFLite Micro keeps "
                 "(--piece-bytes 0: none)"
             )
-        wanted.write(source, result, extents, notes)
-        if json_path == "-":
-            print_out("".join(plan_text(result, clock=True)))
-        else:
+        if json_path is None:  # the answer first: suggestions take a moment
+            wanted.write(source, result, extents, notes)
             print_out(describe(result, notes))
+        if seconds:
+            allowed = decisions_of(model)
+            more = suggest_decisions(source, result, request, seconds, planned, allowed)
+            result = replace(result, suggestions=more)
+        if json_path is not None:
+            wanted.write(source, result, extents, notes)
+            text = plan_text(result, clock=True) if json_path == "-" else [describe(result, notes)]
+            print_out("".join(text))
+        if json_path != "-":
+            print_out(describe_suggestions(result))
         if explain:
             with naming(model):
                 print_out(f"\n{result.explain(source)}")
@@ -127,6 +161,18 @@ def _plan(
     from cpplan.solving.pipeline import solve_arena
 
     return solve_arena(source, request)
+
+
+def _take_best(model: str, options: dict[str, Any]) -> None:
+    """Take the decisions that cost no work, but for those that an option of the user's decides."""
+    from cpplan.io.formats import decisions_of
+    from cpplan.solving.suggestions import FREE
+
+    context = click.get_current_context()
+    for decision in decisions_of(model):
+        name, value = FREE[decision]
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            options[name] = value
 
 
 def _is_tflite(model: str) -> bool:

@@ -57,6 +57,19 @@ def describe(result: Plan, notes: Mapping[str, str] | None = None) -> str:
     return text if arena is None else f"{text}\n{arena}\n"
 
 
+def describe_suggestions(result: Plan) -> str:
+    """Lines of what a plan of fewer bytes needs; empty if nothing was found."""
+    from cpplan.solving.request import OPTIONS
+
+    lines = []
+    for number, one in enumerate(result.suggestions):
+        flags = (OPTIONS[name].flag(value) for name, value in one.options.items())
+        saved = "fits" if result.peak is None else f"{one.peak / result.peak - 1:.1%}"
+        head = "" if number else "smaller"
+        lines.append(f"{head:<12} {' '.join(flags)}: {format_bytes(one.peak)} ({saved})\n")
+    return "".join(lines)
+
+
 @contextmanager
 def naming(*paths: str) -> Iterator[None]:
     """Prefix errors with the files concerned, each named once."""

@@ -28,6 +28,7 @@ from cpplan.zoo.source import SCHEME, is_named
 
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan
+    from cpplan.solving.request import Freedom
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Format:
         True if only a plan with offsets can be written.
     moves
         True if a plan in which tensors move can be written.
+    decisions
+        Decisions at no more work that runtimes of these files can carry out.
     extra
         Optional dependencies of cpplan that are needed, as in ``pip install 'cpplan[extra]'``.
     """
@@ -73,6 +76,7 @@ class Format:
     placed: bool = True
     extra: str | None = None
     moves: bool = False
+    decisions: tuple[Freedom, ...] = ("order", "in place", "split")
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -112,6 +116,7 @@ FORMATS = (
         takes=("dims", "kernels"),
         package="torch",
         extra="torch",
+        decisions=("order", "in place"),
     ),
     Format(
         "tflite",
@@ -227,6 +232,12 @@ def find_reader(source: object) -> Format | None:
         return _by_suffix(source, readers())
     packages = {cls.__module__.partition(".")[0] for cls in type(source).__mro__}
     return next((each for each in FORMATS if each.package in packages), None)
+
+
+def decisions_of(path: str) -> tuple[Freedom, ...]:
+    """Decisions at no more work that runtimes of a file's format can carry out."""
+    form = find_reader(path)
+    return () if form is None else form.decisions
 
 
 def describe_suffixes(formats: Iterable[Format]) -> str:

@@ -55,6 +55,22 @@ class Relation(NamedTuple):
     offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Decisions that were not asked for, with which a plan of fewer bytes was found.
+
+    Attributes
+    ----------
+    options
+        Keywords of :func:`cpplan.solve` to add: ``{"order": "search", "in_place": True}``.
+    peak
+        Peak of the plan that was found with them, bytes. It runs every op once.
+    """
+
+    options: Mapping[str, str | bool]
+    peak: int
+
+
 @dataclass(frozen=True, eq=False)
 class PlanData:
     """Offsets of all buffers, the order of the ops, and the proved bounds.
@@ -156,6 +172,9 @@ class PlanData:
         Every improvement, in order of time.
     message
         Reason why there is no plan, or empty.
+    suggestions
+        Decisions that were not asked for and would need fewer bytes, at no more work; only if they
+        were tried (``suggest``). The last one needs the fewest.
     symbols
         Sizes and offsets that depend on variables, if any; the columns above have their values at
         the bounds. See :meth:`at`.
@@ -209,6 +228,7 @@ class PlanData:
     time_bound_by: str | None = None
     cost_certificate: CutDuals | None = None
     symbols: SymbolicLayout | None = None
+    suggestions: tuple[Suggestion, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if self.pool is None:

@@ -237,7 +237,7 @@ def _fast_alone(
     if not (request.spill and isinstance(source, Program)) or request.constants == "keep":
         return None
     placed = "placement" in request.sharing and "placement" in declared_kinds(source.graph)
-    cut = request.split and _is_in_reach(source, tuning) and "split" in _used(source)
+    cut = request.split and _is_in_reach(source, tuning) and "split" in useful_freedoms(source)
     if not placed and not cut:
         return None
     assert request.pools is not None
@@ -331,7 +331,7 @@ def _smaller(
     Without pieces, runs again and moves, there is one, if any: smaller ones are candidates of its
     search. If ``every``, these are yielded, too.
     """
-    freedoms = request.freedoms & _used(source)
+    freedoms = request.freedoms & useful_freedoms(source)
     programs = freedoms & {"remat", "split"}
     for count in range(1, len(freedoms) + 1):
         for left_out in combinations(sorted(freedoms), count):
@@ -341,7 +341,7 @@ def _smaller(
                 yield request.without(*left_out)
 
 
-def _used(source: Program | Problem) -> frozenset[Freedom]:
+def useful_freedoms(source: Program | Problem) -> frozenset[Freedom]:
     """Freedoms that may make a difference to the plans of a source."""
     if isinstance(source, Problem):
         return frozenset()

@@ -44,6 +44,11 @@ class Option:
     many: bool = False
     read: Callable[[Any], Any] | None = None
 
+    def flag(self, value: Any) -> str:
+        """The option with a value, as on a command line."""
+        name = self.names.partition("/")[0]
+        return name if value is True else f"{name} {value}"
+
 
 def option_field(default: Any, names: str, help: str, kind: Kind, **values: Any) -> Any:
     """A field of a dataclass with its entry in the table of options."""

@@ -7,6 +7,7 @@ stage ends early with a proof. The deadline and Ctrl-C end the run with the best
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cpplan.model.errors import VerificationError
@@ -32,6 +33,7 @@ from cpplan.solving.freedoms import best_plan
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run
+from cpplan.solving.suggestions import suggest_decisions, suggesting_time
 from cpplan.solving.whole_arena import of_arena, on_tensors
 from cpplan.verification.verifier import verify
 
@@ -62,6 +64,7 @@ def solve(
     seed: int = 0,
     deterministic: bool = False,
     tuning: Mapping[str, Any] | None = None,
+    suggest: float = 0.0,
     progress: Callable[[Progress], None] | None = None,
 ) -> Plan:
     """Plan the memory of a model: an offset for every buffer, with the smallest peak found.
@@ -150,6 +153,10 @@ def solve(
     tuning
         Thresholds and shares of the budget, for tests and ablations: fields of a room by its name
         (``{"solving": {"order_share": 0.25}}``). See ``cpplan.solving.tuning`` for the rooms.
+    suggest
+        Seconds of ``time_limit``, at most a tenth of it, to try decisions that were not asked for
+        and cost no work once the plan is made: ``order``, ``in_place`` and ``split``. What they
+        would save is in :attr:`Plan.suggestions`.
     progress
         Called with each improvement of the peak or the bound.
 
@@ -197,6 +204,7 @@ def solve(
             seed=seed,
             deterministic=deterministic,
             tuning=tuning,
+            suggest=suggest,
             progress=progress,
         ),
     )
@@ -204,7 +212,12 @@ def solve(
 
 def solve_arena(source: Graph | Program | Problem, request: Request) -> Plan:
     """Plan the memory of a model; limits include what its runtime keeps (``Graph.overhead``)."""
-    return of_arena(solve_request(source, on_tensors(source, request)), source, request)
+    seconds = suggesting_time(source, request)
+    asked = request.within(request.time_limit - seconds)
+    plan = of_arena(solve_request(source, on_tensors(source, asked)), source, asked)
+    if not seconds:
+        return plan
+    return replace(plan, suggestions=suggest_decisions(source, plan, request, seconds, solve_arena))
 
 
 def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:

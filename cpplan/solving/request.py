@@ -166,6 +166,12 @@ class Request:
         "bytes moved.",
         "flag",
     )  # fmt: skip
+    suggest: float = option_field(
+        0.0, "--suggest",
+        "Seconds, after the plan, to try decisions that were not asked for and cost no work: what "
+        "they would save is told.",
+        "number", metavar="S",
+    )  # fmt: skip
     first: tuple[str, ...] = option_field(
         (), "--first",
         "Searched orders start with these ops.",
@@ -214,6 +220,7 @@ class Request:
         )
         refuse(OPTION_RULES, self)
         _check_cost_limit(self.cost_limit)
+        _check_seconds("suggest", self.suggest)
         if self.algorithm is not None:
             from cpplan.packing import heuristics
 
@@ -289,8 +296,10 @@ class Request:
 OPTIONS: Mapping[str, Option] = {
     known.name: known.metadata["option"] for known in fields(Request) if known.metadata
 }
-# All keywords of a file or a command line.
-KEYWORDS = (*OPTIONS, "tuning")
+# Options where many models are planned: no row has suggestions.
+BATCHED = tuple(name for name in OPTIONS if name != "suggest")
+# All keywords of a file.
+KEYWORDS = (*BATCHED, "tuning")
 
 
 def make_request(options: Mapping[str, Any]) -> Request:
@@ -315,6 +324,12 @@ def _check_value(name: str, value: Any, option: Option) -> None:
         raise InputError(f"{name}={value!r} is not understood: expected one of {known}")
     if option.kind in ("switch", "flag") and not isinstance(value, bool):
         raise InputError(f"{name} must be true or false, not {value!r}")
+
+
+def _check_seconds(name: str, seconds: Any) -> None:
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not (number and 0 <= seconds < math.inf):
+        raise InputError(f"{name} must be a number of seconds from 0 on, not {seconds!r}")
 
 
 def _check_cost_limit(limit: Any) -> None:

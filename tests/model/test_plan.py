@@ -15,7 +15,7 @@ from cpplan import Plan, Problem, Program
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.certificates import CutDuals, CutFlow
 from cpplan.model.errors import InputError
-from cpplan.model.plan_data import Progress, Relation
+from cpplan.model.plan_data import Progress, Relation, Suggestion
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap
 from cpplan.model.residency import Residency
@@ -136,6 +136,7 @@ def test_plans_are_equal_if_all_but_the_clock_readings_are(plan: Plan) -> None:
         **dict.fromkeys(("cost", "base_cost", "cost_bound"), 7),
     }
     clock = {"runtime": 1.5, "history": (Progress(0.5, 12, 12, "first fit"),)}
+    clock["suggestions"] = (Suggestion({"split": True}, 8),)
     assert {field.name for field in fields(Plan) if not field.compare} == {*clock}
     assert replace(plan, **clock) == replace(plan, size=plan.size.copy()) == plan
     for name, value in other.items():

@@ -131,7 +131,9 @@ def test_the_command_line_tells_a_defect_in_one_line(graph, refuse, tmp_path, ca
     refuse(lambda plan: bool(plan.pieces))
     with warnings.catch_warnings():
         warnings.resetwarnings()
-        code = main(["plan", str(path), "--split", "--quiet", "--time-limit", "1"])
+        code = main(
+            ["plan", str(path), "--split", "--quiet", "--time-limit", "1", "--suggest", "0"]
+        )
     lines = capsys.readouterr().err.splitlines()
     assert code == 0
     assert len(lines) == 1

@@ -76,8 +76,9 @@ def carry_out(block: Block, folder: Path) -> None:
 
 
 def timeless(text: str) -> str:
-    """The text with the clock readings of plans taken out."""
-    return re.sub(r"^(runtime +).*$", r"\1some", text, flags=re.M).strip()
+    """The text of plans without clock readings, and without what else was tried for a second."""
+    kept = re.sub(r"^smaller .*\n(?: {12} --.*\n)*", "", f"{text}\n", flags=re.M)
+    return re.sub(r"^(runtime +).*$", r"\1some", kept, flags=re.M).strip()
 
 
 def _change(diff: str, folder: Path) -> None:

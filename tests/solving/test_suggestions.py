@@ -1,0 +1,124 @@
+"""Decisions that were not asked for: what they would save is found, true, and only what runs."""
+
+from __future__ import annotations
+
+import pytest
+from support.sources import ROOT
+
+from cpplan import Graph, Op, Plan, Pool, Problem, Tensor, load, solve
+from cpplan.cli.main import main
+from cpplan.io.formats import decisions_of
+from cpplan.model.errors import InputError
+
+DATASETS = ROOT / "datasets"
+SQUEEZENET = DATASETS / "light_squeezenet.json"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return solve(load(SQUEEZENET), suggest=2.0, deterministic=True)
+
+
+def two_branches() -> Graph:
+    """Two branches of one large tensor each, listed in turns, so that both are live at once."""
+    large, small = {"large_a": 100, "large_b": 100}, {"small_a": 1, "small_b": 1}
+    tensors = [Tensor(name, size) for name, size in {**large, **small}.items()]
+    ops = (
+        Op("grow_a", inputs=("x",), outputs=("large_a",)),
+        Op("grow_b", inputs=("x",), outputs=("large_b",)),
+        Op("shrink_a", inputs=("large_a",), outputs=("small_a",)),
+        Op("shrink_b", inputs=("large_b",), outputs=("small_b",)),
+        Op("join", inputs=("small_a", "small_b"), outputs=("y",)),
+    )
+    ends = (Tensor("x", 1, kind="input"), Tensor("y", 1, kind="output"))
+    return Graph("branches", (*ends, *tensors), ops)
+
+
+def test_suggestions_are_of_plans_that_their_options_find(plan):
+    assert [list(one.options) for one in plan.suggestions] == [
+        ["order", "in_place"],
+        ["split"],
+        ["order", "in_place", "split"],
+    ]
+    peaks = [plan.peak, *(one.peak for one in plan.suggestions)]
+    assert peaks == sorted(set(peaks), reverse=True)
+    for one in plan.suggestions:
+        asked = solve(load(SQUEEZENET), time_limit=2, deterministic=True, **one.options)
+        assert asked.peak <= one.peak
+        assert asked.cost == asked.base_cost
+
+
+def test_only_decisions_that_the_graph_allows_are_suggested():
+    plan = solve(two_branches(), suggest=1.0)
+    (one,) = plan.suggestions
+    assert (plan.peak, one.options, one.peak) == (201, {"order": "search"}, 102)
+    assert not solve(two_branches(), order="search", suggest=1.0).suggestions
+
+
+def test_where_nothing_fits_what_fits_is_suggested():
+    plan = solve(two_branches(), memory_limit=150, suggest=1.0)
+    assert (plan.status, plan.offset) == ("infeasible", None)
+    assert [one.peak for one in plan.suggestions] == [102]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"remat": True, "cost_limit": 1.1},
+        {"algorithm": "first_fit"},
+        {"pools": [Pool("fast", 150), Pool("slow")]},
+        {"suggest": 0.0},
+    ],
+)
+def test_other_aims_have_no_suggestions(options):
+    assert not solve(two_branches(), **{"suggest": 1.0, "time_limit": 1.0, **options}).suggestions
+
+
+def test_a_bare_problem_has_no_suggestions():
+    assert not solve(Problem(("a",), [0], [1], [4]), suggest=1.0).suggestions
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), True, "1"])
+def test_seconds_that_are_none_are_refused(seconds):
+    with pytest.raises(InputError, match="suggest must be a number of seconds"):
+        solve(two_branches(), suggest=seconds)
+
+
+def test_suggestions_are_saved_with_the_plan(plan, tmp_path):
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json").suggestions == plan.suggestions
+
+
+def test_runtimes_of_some_formats_run_no_pieces():
+    assert decisions_of("net.tflite") == ("order", "in place", "split")
+    assert decisions_of("step.pt2") == ("order", "in place")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(["plan", str(SQUEEZENET), "-q", *arguments])
+    return code, capsys.readouterr().out
+
+
+def test_the_command_line_says_what_is_left(capsys):
+    code, text = answer(capsys, "--deterministic", "--suggest", "2")
+    assert code == 0
+    lines = text[text.index("smaller") :].splitlines()
+    assert [line[:12].strip() for line in lines[:3]] == ["smaller", "", ""]
+    assert lines[0].split(": ")[0].split()[1:] == ["--order", "search", "--in-place"]
+    assert "3.75 MiB (-37.7%)" in lines[0]
+
+
+def test_what_fits_is_said_where_nothing_does(capsys):
+    code, text = answer(capsys, "--deterministic", "--suggest", "2", "--memory-limit", "4MiB")
+    assert code == 3
+    assert "--order search --in-place: 3.75 MiB (fits)" in text
+
+
+def test_best_takes_all_that_costs_nothing_but_what_is_decided(capsys):
+    brief = "--deterministic", "--time-limit", "1"
+    _, best = answer(capsys, *brief, "--best")
+    assert "in place" in best
+    assert " KiB (" in best.splitlines()[2]
+    assert "smaller" not in best
+    _, kept = answer(capsys, *brief, "--best", "--no-in-place", "--suggest", "0")
+    assert "in place" not in kept
