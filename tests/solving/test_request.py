@@ -29,8 +29,11 @@ def test_solve_takes_the_fields_of_a_request_with_their_defaults() -> None:
     assert {name: parameter.default for name, parameter in parameters.items()} == defaults
 
 
-def test_a_file_can_ask_for_all_but_progress() -> None:
-    assert set(KEYWORDS) == {known.name for known in fields(Request)} - {"progress"}
+def test_a_file_can_ask_for_all_but_progress_and_suggestions() -> None:
+    assert set(KEYWORDS) == {known.name for known in fields(Request)} - {
+        "progress",
+        "suggest",
+    }
 
 
 def test_plan_has_an_option_for_every_field_in_the_table() -> None:
