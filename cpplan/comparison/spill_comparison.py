@@ -207,8 +207,8 @@ def _run_rule(name: str, judge: _Judge, time_limit: float) -> SpillBaseline:
     budget = make_budget(max(deadline.remaining(), LEAST_PACKING))
     layout = judge.lay_out(kept, budget)
     if not layout.fits and deadline.remaining() > judge.layout_seconds:
-        search = AddressSearch(problem, judge.pools[0].capacity or 0, budget.seed)
-        placed = search.place_first([(kept, None)], deadline)
+        search = AddressSearch(problem, judge.pools[0].capacity or 0)
+        placed = search.place_best([kept], deadline)
         if placed is None:
             return failed("not packed", unpacked)
         kept = placed.kept

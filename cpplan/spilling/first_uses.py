@@ -26,12 +26,9 @@ def use_orders() -> None:
 
 
 def use_addresses() -> None:
-    """Place three tensors where two fit, and change the packing."""
+    """Place three tensors where two fit."""
     _, problem = _overlapping()
-    search = AddressSearch(problem, problem.capacity, 0)
-    placed = search.place_first([(problem.all_kept(), None)], _ENDLESS)
-    assert placed is not None
-    search.improve(search.settle(placed, placed.places), placed, 1.0, _ENDLESS)
+    AddressSearch(problem, problem.capacity).place_best([problem.all_kept()], _ENDLESS)
 
 
 def use_repacking() -> None:

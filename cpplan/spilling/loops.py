@@ -11,7 +11,7 @@ ORDERS = LoopGroup(
 )
 ADDRESSES = LoopGroup(
     "evictions by address",
-    ("cpplan.spilling.search.address_kernel", "cpplan.spilling.search.address_change_kernel"),
+    ("cpplan.spilling.search.address_kernel",),
     "cpplan.spilling.first_uses:use_addresses",
 )
 REPACKING = LoopGroup(

@@ -73,12 +73,6 @@ class Layout:
     least: int = 0
 
     @property
-    def excess(self) -> int:
-        """Bytes by which the peak exceeds the fast pool."""
-        capacity = self.problem.pools[0].capacity
-        return 0 if capacity is None else max(0, self.peaks[0] - capacity)
-
-    @property
     def fits(self) -> bool:
         """True if both pools hold their buffers."""
         return all(

@@ -443,16 +443,8 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         ((ScheduleSearch, "descends", property(lambda self: False)),),
     ),
     "schedules without even limits": (CHEAP, {"remat": {"even_limits": 0}}),
-    "moves without addresses": (
-        MOVED,
-        (
-            (SpillSearch, "_place_by_address", nothing),
-            (SpillSearch, "_by_address", nothing),
-        ),
-    ),
-    "moves without first addresses": (MOVED, ((SpillSearch, "_place_by_address", nothing),)),
+    "moves without addresses": (MOVED, ((SpillSearch, "_place_by_address", nothing),)),
     "moves without repacking": (MOVED, ((SpillSearch, "_repacking", nothing),)),
-    "moves without leaving room": (MOVED, ((SpillSearch, "_leave_room", nothing),)),
     "moves without margins": (MOVED, {"spilling": {"margins": ()}}),
     "moves without CP-SAT": (
         MOVED,

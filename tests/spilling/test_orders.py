@@ -153,7 +153,7 @@ def test_no_solver_is_loaded_with_little_time_left(
     monkeypatch.setattr(one_order, "make_model", make)
     monkeypatch.setattr(one_order, "search_gaps", lambda *given, **options: None)
     monkeypatch.setattr(SpillSearch, "_repacking", lambda *given: None)
-    for name in "_place_by_address", "_with_margin", "_by_insertion", "_by_address", "_place":
+    for name in "_place_by_address", "_with_margin", "_by_insertion", "_place":
         monkeypatch.setattr(SpillSearch, name, lambda *given, **options: False)
     pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
     search = SpillSearch(to_anf(GRAPHS["local"](60)), Residency(), pools)

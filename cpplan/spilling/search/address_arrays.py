@@ -11,8 +11,6 @@ from cpplan.model.problem import Ints
 from cpplan.spilling.problem import Flags, SpillProblem
 
 Amounts = NDArray[np.float64]
-# The state of the pool is saved every 8 steps.
-_EVERY = 8
 
 
 class PoolState(NamedTuple):
@@ -73,78 +71,6 @@ class Addresses(NamedTuple):
     by_end: Ints
     capacity: int
     state: PoolState
-
-
-class Trail(NamedTuple):
-    """Saved states of the fast pool: its blocks before every eighth step, one row each."""
-
-    filled: Ints
-    block: Ints
-    offset: Ints
-    gap: Ints
-
-
-class Packing(NamedTuple):
-    """A valid packing (gaps dropped, and offsets), with scratch for changes.
-
-    ``wanted`` are the addresses wanted for the accesses, and ``found`` the offsets found, -1 for
-    accesses in the slow pool. ``paid`` is the cost of the moves of each storage, and ``cost`` is
-    their sum.
-    """
-
-    drop: Flags
-    wanted: Ints
-    found: Ints
-    paid: Ints
-    cost: Ints
-    trail: Trail
-    trial: Flags
-    next_wanted: Ints
-    places: Ints
-    next_trail: Trail
-    next_paid: Ints
-    listed: Ints
-    at: Ints
-    loss: Amounts
-    key: Ints
-    change: Amounts
-    every: int
-
-
-def new_packing(problem: SpillProblem, drop: Flags, wanted: Ints) -> Packing:
-    """Arrays for changes of a packing, from its dropped gaps and wanted addresses."""
-    accesses, gaps = len(problem.access_step), len(drop)
-    held = np.zeros(problem.steps + 1, np.int64)
-    np.add.at(held, problem.gap_lower, 1)
-    np.subtract.at(held, problem.gap_upper, 1)
-    most = int(np.cumsum(held)[:-1].max(initial=0))
-    most += int(np.bincount(problem.access_step, minlength=1).max())
-    rows = problem.steps // _EVERY + 1
-
-    def trail() -> Trail:
-        return Trail(
-            np.zeros(rows, np.int64), *(np.zeros((rows, most), np.int64) for _ in range(3))
-        )
-
-    return Packing(
-        drop=drop.copy(),
-        wanted=wanted.copy(),
-        found=np.full(accesses, -1, np.int64),
-        paid=np.zeros(len(problem.names), np.int64),
-        cost=np.zeros(1, np.int64),
-        trail=trail(),
-        trial=drop.copy(),
-        next_wanted=wanted.copy(),
-        places=np.full(accesses, -1, np.int64),
-        next_trail=trail(),
-        next_paid=np.zeros(len(problem.names), np.int64),
-        listed=np.zeros(gaps, np.int64),
-        at=np.zeros(gaps, np.int64),
-        loss=np.zeros(gaps),
-        key=np.zeros(2 * gaps, np.int64),
-        change=np.zeros(2 * gaps),
-        every=_EVERY,
-    )
 
 
 def flatten_problem(problem: SpillProblem, capacity: int) -> Addresses:

@@ -3,7 +3,7 @@
 The search tries, in turn: keeping everything, if that fits; the eviction rules; the linear
 relaxation, whose prices bound the cost of moves and give a choice of gaps; CP-SAT on the gaps. The
 best choice is packed. If its bytes fit at every step, but no offsets are found, gaps and offsets
-are changed together, beginning with the packings that did not fit.
+are changed together.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cpplan.spilling.loops import ADDRESSES
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out, places_of
 from cpplan.spilling.problem import SpillProblem, spill_problem
-from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed, Start
+from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed
 from cpplan.spilling.search.every_choice import ALL_GAPS, EveryChoice, Ordered
 from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repacking import CHANGED, Repacking, applies_to
@@ -62,14 +62,6 @@ _RELAXATION_SHARE = 0.3
 SEARCH_SHARE = 0.5
 # Share of the time left for packing CP-SAT's solution.
 _PACKING_SHARE = 0.3
-# Times that gaps are chosen again with as much room left empty as packing them lacked; share of
-# the time left for each choice and for each packing.
-_ROOM_TURNS = 2
-_ROOM_SHARE = 0.3
-# Share of the time left for choosing gaps and offsets together.
-_ADDRESS_SHARE = 0.9
-# Number of unpacked choices from which the search by address begins, besides the best packed one.
-_ADDRESS_STARTS = 8
 # Share of the time left for placing retentions by insertion and dropping gaps that are in the
 # way.
 _REPACKING_SHARE = 0.8
@@ -147,10 +139,6 @@ class SpillSearch:
         self.below: int | None = None
         # Buffer -> its offset in a plan without moves, if one is known.
         self.known: Mapping[str, int] = {}
-        # Packings that did not fit, from which evictions by address begin.
-        self._unfit: list[Start] = []
-        # Bytes by which the last of them exceeds the fast pool.
-        self._lacking = 0
         self.report = report
 
     @property
@@ -232,12 +220,8 @@ class SpillSearch:
                 best = make_choice(self.problem, kept, SEARCHED)
         if not self._better(best):
             return
-        if not self._place(best, budget.share(_PACKING_SHARE)):
-            if not many:
-                self._by_insertion(best, repacking, budget)
-            if few and prices and repacking is None:
-                self._leave_room(prices, budget)
-            self._by_address((best, *rules), budget)
+        if not self._place(best, budget.share(_PACKING_SHARE)) and not many:
+            self._by_insertion(best, repacking, budget)
 
     def _settled(self, budget: Budget) -> bool:
         """Try all choices of gaps, if they are few; true if that settles the problem."""
@@ -267,10 +251,12 @@ class SpillSearch:
     def _place_by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
         """Search for a packing by address from some choices, and take the best."""
         prepare(ADDRESSES, budget.deadline.share(COMPILING_SHARE))
-        search = self._address_search(budget)
-        starts: list[Start] = [(choice.kept, None) for choice in choices]
+        fast = self.pools[0]
+        assert fast.capacity is not None
+        search = AddressSearch(self.problem, fast.capacity)
         share = budget.share(_RULES_SHARE).deadline
-        self._take_placed(search.place_first(starts, share), budget)
+        placed = search.place_best([choice.kept for choice in choices], share)
+        self._take_placed(placed, budget)
 
     def _repacking(self, budget: Budget) -> Repacking | None:
         """The search for packings by insertion, if it applies."""
@@ -299,23 +285,6 @@ class SpillSearch:
         share = budget.share(_REPACKING_SHARE).deadline
         placed = repacking.run(choice.kept, known, share, self.bound.value)
         self._take_placed(placed, budget, REPACKED)
-
-    def _by_address(self, choices: Sequence[Choice], budget: Budget) -> None:
-        """Change gaps and offsets together, from the best packing and the cheapest choices."""
-        starts: list[Start] = []
-        if self.choice is not None and self.layout is not None:
-            kept = self.choice.kept
-            starts.append((kept, places_of(self.layout, self.problem, kept, self.program.graph)))
-        starts += self._unfit[::-1]
-        starts += [(choice.kept, None) for choice in choices[:_ADDRESS_STARTS]]
-        share = budget.share(_ADDRESS_SHARE).deadline
-        search = self._address_search(budget)
-        self._take_placed(search.run(starts, share, self.bound.value), budget)
-
-    def _address_search(self, budget: Budget) -> AddressSearch:
-        fast = self.pools[0]
-        assert fast.capacity is not None
-        return AddressSearch(self.problem, fast.capacity, budget.seed)
 
     def _take_placed(self, placed: Placed | None, budget: Budget, name: str = NAME) -> None:
         if placed is None or not self._better(
@@ -397,27 +366,9 @@ class SpillSearch:
                 choices.append(make_choice(self.problem, kept, _QUICK))
         return min(choices, key=lambda choice: choice.paid)
 
-    def _leave_room(self, prices: dict[int, float], budget: Budget) -> None:
-        """Choose gaps again with as much room left empty as the last packing lacked, and pack."""
-        for _ in range(_ROOM_TURNS):
-            if budget.deadline.expired():
-                return
-            part = self._without(self._lacking)
-            start = self._by_prices(part, prices).kept
-            kept = search_gaps(part, start, budget.share(_ROOM_SHARE))
-            choice = make_choice(self.problem, start if kept is None else kept, SEARCHED)
-            before = self._lacking
-            if self._place(choice, budget.share(_ROOM_SHARE)):
-                return
-            self._lacking += before
-
     def _smaller(self, margin: float) -> SpillProblem:
         """The problem with a part of the fast pool left empty, as far as each op then fits."""
-        return self._without(int(self.problem.capacity * margin))
-
-    def _without(self, room: int) -> SpillProblem:
-        """The problem with these bytes of the pool left empty, as far as each op then fits."""
-        problem = self.problem
+        problem, room = self.problem, int(self.problem.capacity * margin)
         left = problem.capacity - problem.least_load()
         return replace(problem, base=problem.base + np.minimum(left, room))
 
@@ -479,22 +430,7 @@ class SpillSearch:
         layout = self._lay_out(choice, budget, quick=quick)
         if layout.fits:
             self._take(choice, layout)
-        else:
-            self._keep_unfit(choice, layout)
         return layout.fits
-
-    def _keep_unfit(self, choice: Choice, layout: Layout) -> None:
-        """Keep a packing that did not fit, whole and without the gaps that end above the pool."""
-        problem, capacity = self.problem, self.pools[0].capacity
-        assert capacity is not None
-        places = places_of(layout, problem, choice.kept, self.program.graph)
-        self._lacking = layout.excess
-        above = places + problem.size[problem.access_storage] > capacity
-        ends = np.zeros(len(choice.kept), bool)
-        for side in (problem.gap_before, problem.gap_after):
-            ends |= (side >= 0) & above[side]
-        below = choice.kept & (~ends | (problem.gap_fixed == 1))
-        self._unfit += [(below, places), (choice.kept, places)]
 
     def _lay_out(
         self, choice: Choice, budget: Budget, *, quick: bool, places: Ints | None = None
