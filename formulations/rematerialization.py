@@ -66,7 +66,6 @@ def build(
     memory_limit: int,
     copies: int = 2,
     order: Sequence[int] | None = None,
-    done: frozenset[int] = frozenset(),
 ) -> RematModel:
     """The model of a problem.
 
@@ -81,9 +80,6 @@ def build(
     order
         All units in the order of their first runs, if that is fixed. Between two first runs, each
         unit may then run again once, in the same order.
-    done
-        Units that have run before the schedule begins; their results are retained if they are
-        ``present``, and they may run ``copies`` times more. Only with a free order.
 
     Examples
     --------
@@ -97,9 +93,9 @@ def build(
     >>> remat.extract(solver), remat.cost_of(solver.objective_value)
     ((0, 1, 2, 3, 0, 4), 6)
     """
-    again = worth_repeating(problem, order is not None, done)
-    number = [copies + (v in done) if again[v] else 1 for v in range(len(problem))]
-    remat = RematModel(problem, memory_limit, number, order, done)
+    again = worth_repeating(problem, order is not None)
+    number = [copies if again[v] else 1 for v in range(len(problem))]
+    remat = RematModel(problem, memory_limit, number, order)
     remat.runs.add_first_runs()
     remat.runs.add_again()
     remat.retention.add_retentions()
@@ -112,9 +108,7 @@ def build(
     return remat
 
 
-def worth_repeating(
-    problem: RematProblem, fixed: bool = False, done: frozenset[int] = frozenset()
-) -> list[bool]:
+def worth_repeating(problem: RematProblem, fixed: bool = False) -> list[bool]:
     """For every unit, True if running it again may improve a schedule.
 
     It cannot if the unit writes nothing. If its results are not kept, and only one unit waits for
@@ -123,7 +117,7 @@ def worth_repeating(
     only.
     """
     ordering = problem.ordering
-    worth = [False] * len(problem)
+    worth, tied = [False] * len(problem), fixed or ordering.entry > 0
     waiting = [len(after) for after in ordering.successors]
     ready = [unit for unit, count in enumerate(waiting) if not count]
     for unit in ready:
@@ -134,7 +128,6 @@ def worth_repeating(
         after = ordering.successors[unit]
         kept = any(ordering.kept[storage] for storage in problem.writes[unit])
         several = len(after) + kept >= 2 or any(worth[other] for other in after)
-        tied = fixed or unit in done or ordering.entry > 0
         useful = bool(problem.writes[unit]) and (several or (tied and bool(after or kept)))
         worth[unit] = bool(problem.repeatable[unit]) and useful
     return worth
@@ -148,7 +141,6 @@ class RematModel:
     memory_limit: int
     copies: Sequence[int]
     order: Sequence[int] | None
-    done: frozenset[int]
     model: PolledModel = field(default_factory=PolledModel)
     runs: Runs = field(init=False)
     retention: RetentionModel = field(init=False)
@@ -160,14 +152,14 @@ class RematModel:
         ordering = self.problem.ordering
         amounts = (*ordering.size.tolist(), *ordering.extra.tolist(), ordering.entry)
         self.unit = math.gcd(*amounts) or 1
-        self.runs = Runs(self.problem, self.model, self.copies, self.order, self.done)
+        self.runs = Runs(self.problem, self.model, self.copies, self.order)
         self.retention = RetentionModel(self.problem, self.model, self.runs, self.unit)
 
     def add_cost(self) -> None:
         """Minimise the sum of f_v a_vc over c > 0."""
         problem = self.problem
         cost = [Fraction(amount) for amount in problem.cost]
-        self.base_cost = sum((c for v, c in enumerate(cost) if v not in self.done), Fraction(0))
+        self.base_cost = sum(cost, Fraction(0))
         most = sum((c * len(a) for c, a in zip(cost, self.runs.active, strict=True)), Fraction(0))
         denominator = math.lcm(*(c.denominator for c in cost))
         self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)

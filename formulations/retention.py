@@ -16,8 +16,8 @@ from formulations.runs import Runs, readers_of
 if TYPE_CHECKING:
     from cpplan.model.remat_problem import RematProblem
 
-# A writing unit, True if its results are present from the start, a reading unit and its run.
-Need: TypeAlias = "tuple[int, bool, int, int]"
+# A writing unit, a reading unit and its run.
+Need: TypeAlias = "tuple[int, int, int]"
 
 
 @dataclass(eq=False)
@@ -30,21 +30,17 @@ class Retention:
         The unit that writes the storages, and the units that read them.
     kept
         True if the last interval lasts to the end.
-    there
-        True if the first interval begins at the start: the writer has run before.
     demand
         Bytes of the storages, in units.
     end, length
-        For every run of the writer, e_ic and the interval's length; ``None`` if it begins no
-        interval.
+        For every run of the writer, e_ic and the interval's length, ``None`` if that follows.
     """
 
     writer: int
     readers: tuple[int, ...]
     kept: bool
-    there: bool
     demand: int = 0
-    end: list[cp_model.IntVar | None] = field(default_factory=list)
+    end: list[cp_model.IntVar] = field(default_factory=list)
     length: list[cp_model.IntVar | None] = field(default_factory=list)
 
 
@@ -76,7 +72,6 @@ class RetentionModel:
 
     def __init__(self, problem: RematProblem, model: cp_model.CpModel, runs: Runs, unit: int):
         self.problem, self.model, self.runs, self.unit = problem, model, runs, unit
-        self.done = runs.done
         self.during = [extra // unit for extra in problem.ordering.extra.tolist()]
         self.retentions: list[Retention] = []
         self.sole_retentions: list[SoleRetention] = []
@@ -89,16 +84,15 @@ class RetentionModel:
         for unit, written in enumerate(problem.writes):
             for storage in written:
                 writers[storage].append(unit)
-        together: dict[tuple[int, tuple[int, ...], bool, bool], Retention] = {}
+        together: dict[tuple[int, tuple[int, ...], bool], Retention] = {}
         for storage, size in enumerate((ordering.size // self.unit).tolist()):
             there, kept = bool(ordering.present[storage]), bool(ordering.kept[storage])
-            own = len(writers[storage]) == 1 and (not there or writers[storage][0] in self.done)
-            if not own:
+            if there or len(writers[storage]) != 1:
                 self.sole_retentions.append(SoleRetention(storage, ordering.accessed_by[storage]))
-            elif not readers[storage] and not kept and not there:
+            elif not readers[storage] and not kept:
                 self.during[writers[storage][0]] += size
             else:
-                key = writers[storage][0], tuple(readers[storage]), kept, there
+                key = writers[storage][0], tuple(readers[storage]), kept
                 together.setdefault(key, Retention(*key)).demand += size
         self.retentions = list(together.values())
         for retention in self.retentions:
@@ -107,12 +101,8 @@ class RetentionModel:
 
     def _add_retention(self, retention: Retention, copy: int) -> None:
         runs, model = self.runs, self.model
-        if copy == 0 and retention.writer in self.done and not retention.there:
-            retention.end.append(None)
-            retention.length.append(None)
-            return
         start, first = runs.at[retention.writer][copy], runs.earliest[retention.writer][copy]
-        end = model.new_int_var(max(0, first) + 1, runs.end, "e")
+        end = model.new_int_var(first + 1, runs.end, "e")
         length = None if isinstance(start, int) else model.new_int_var(1, runs.end - first, "l")
         retention.end.append(end)
         retention.length.append(length)
@@ -126,24 +116,22 @@ class RetentionModel:
         for retention in self.retentions:
             for reader in retention.readers:
                 for run in range(self.runs.copies[reader]):
-                    if reader in self.done and run == 0:
-                        continue
                     served = self._served_by(retention, reader, run)
                     at = self.runs.at[reader][run]
                     for copy, end in enumerate(retention.end):
-                        if end is not None and copy in served:
+                        if copy in served:
                             self.model.add(at + 1 <= end).only_enforce_if(served[copy])
 
     def _served_by(self, retention: Retention, reader: int, run: int) -> dict[int, cp_model.IntVar]:
         """The variables y_wcrj of one run of a reader, by the run of the writer."""
-        need = retention.writer, retention.there, reader, run
+        need = retention.writer, reader, run
         if need in self.serves:
             return self.serves[need]
         model, runs = self.model, self.runs
         active, at = runs.active[retention.writer], runs.at[retention.writer]
         served: dict[int, cp_model.IntVar] = {}
-        for copy, end in enumerate(retention.end):
-            if end is None or runs.earliest[retention.writer][copy] >= runs.latest[reader][run]:
+        for copy in range(len(retention.end)):
+            if runs.earliest[retention.writer][copy] >= runs.latest[reader][run]:
                 continue
             serving = served[copy] = model.new_bool_var("y")
             if copy:
@@ -162,17 +150,13 @@ class RetentionModel:
             for copy, end in enumerate(retention.end):
                 last = [] if copy + 1 == len(active) else [~active[copy + 1]]
                 lasts = [*last, active[copy]] if copy else last
-                if end is not None:
-                    self.model.add(end == self.runs.end).only_enforce_if(lasts)
-                else:
-                    # A storage that is neither present nor written again cannot be kept.
-                    self.model.add_bool_or([~literal for literal in lasts])
+                self.model.add(end == self.runs.end).only_enforce_if(lasts)
 
     def add_used(self) -> None:
         """a_vc implies that run c > 0 serves a reader, unless v writes a kept storage."""
         keeping = {retention.writer for retention in self.retentions if retention.kept}
         served: dict[tuple[int, int], list[cp_model.IntVar]] = {}
-        for (writer, _, _, _), by in self.serves.items():
+        for (writer, _, _), by in self.serves.items():
             for copy, serving in by.items():
                 served.setdefault((writer, copy), []).append(serving)
         for unit, active in enumerate(self.runs.active):
@@ -191,8 +175,6 @@ class RetentionModel:
                 retention.length = model.new_int_var(1, runs.end, "l")
             for unit in retention.accessed_by:
                 for copy, at in enumerate(runs.at[unit]):
-                    if copy == 0 and unit in self.done:
-                        continue
                     active = [runs.active[unit][copy]] if copy else []
                     if not present and copy == 0:
                         model.add(retention.begin <= at)
@@ -205,10 +187,7 @@ class RetentionModel:
         intervals, demands = [], []
         for retention in self.retentions:
             for copy, end in enumerate(retention.end):
-                if end is None:
-                    continue
-                # A storage that is present from the start is live from time 0.
-                start = runs.at[retention.writer][copy] if copy or not retention.there else 0
+                start = runs.at[retention.writer][copy]
                 own_length = retention.length[copy]
                 length = end - start if own_length is None else own_length
                 active = runs.active[retention.writer][copy]
@@ -220,7 +199,7 @@ class RetentionModel:
             demands.append(int(ordering.size[one.storage]) // self.unit)
         for unit, demand in enumerate(self.during):
             for copy, at in enumerate(runs.at[unit]):
-                if demand and (copy or unit not in self.done):
+                if demand:
                     active = runs.active[unit][copy]
                     intervals.append(_interval(model, at, 1, at + 1, active))
                     demands.append(demand)
@@ -230,12 +209,12 @@ class RetentionModel:
         """Hint every variable with its value in a schedule, given as the times of its runs."""
         last_served: dict[Need, int] = {}
         for need, by in self.serves.items():
-            writer, there, reader, run = need
+            writer, reader, run = need
             serving = -1
             if run < len(times[reader]):
                 at = times[reader][run]
                 serving = max(c for c, time in enumerate(times[writer]) if c in by and time < at)
-                served = writer, there, reader, serving
+                served = writer, reader, serving
                 last_served[served] = max(at, last_served.get(served, at))
             for copy, variable in by.items():
                 self.model.add_hint(variable, copy == serving)
@@ -251,15 +230,10 @@ class RetentionModel:
         last_served: dict[Need, int],
     ) -> None:
         for copy, (end, length) in enumerate(zip(retention.end, retention.length, strict=True)):
-            if end is None:
-                continue
             start = times[copy] if copy < len(times) else self.runs.earliest[retention.writer][copy]
-            until = max(0, start)
+            until = start
             if copy < len(times):
-                served = (
-                    (retention.writer, retention.there, reader, copy)
-                    for reader in retention.readers
-                )
+                served = ((retention.writer, reader, copy) for reader in retention.readers)
                 until = max((last_served.get(key, until) for key in served), default=until)
             stop = self.runs.end if retention.kept and copy + 1 == len(times) else until + 1
             self.model.add_hint(end, stop)
@@ -267,7 +241,7 @@ class RetentionModel:
                 self.model.add_hint(length, stop - start)
 
     def _hint_sole_retention(self, one: SoleRetention, times: Sequence[Sequence[int]]) -> None:
-        accessed = [t for unit in one.accessed_by for t in times[unit] if t >= 0]
+        accessed = [t for unit in one.accessed_by for t in times[unit]]
         begin, end = min(accessed, default=0), max(accessed, default=0) + 1
         if not isinstance(one.begin, int):
             self.model.add_hint(one.begin, begin)

@@ -3,8 +3,6 @@
 Sets
     V        units, n of them; E, the precedences between their first runs
     c        runs 0, …, C_v - 1 of unit v; run 0 is the first one
-    W        units that have run before the schedule begins (a part of a longer one): their run 0
-             is at time -1
 
 Variables
     a_vc     v runs for the (c + 1)-th time; a_v0 = 1
@@ -48,11 +46,9 @@ class Runs:
     model
         The model to which the variables are added.
     copies
-        C_v of every unit, at least 1; for a unit that has run before, it includes that run.
+        C_v of every unit, at least 1.
     order
         Units by their first runs, for the staged grid; ``None`` for a free order.
-    done
-        Units that have run before; only with a free order.
 
     Attributes
     ----------
@@ -70,35 +66,25 @@ class Runs:
         model: cp_model.CpModel,
         copies: Sequence[int],
         order: Sequence[int] | None,
-        done: frozenset[int] = frozenset(),
     ):
-        self.problem, self.model, self.order, self.done = problem, model, order, done
+        self.problem, self.model, self.order = problem, model, order
         self.copies = list(copies)
         units = range(len(problem))
         self.active: list[list[cp_model.IntVar | int]] = [[] for _ in units]
         self.at: list[list[cp_model.IntVar | int]] = [[] for _ in units]
         self.earliest: list[list[int]] = [[] for _ in units]
         self.latest: list[list[int]] = [[] for _ in units]
-        self._predecessors = [
-            tuple(u for u in before if u not in done) if v not in done else ()
-            for v, before in enumerate(problem.ordering.predecessors)
-        ]
         if order is None:
             self._free_times()
         else:
             self._staged_times(order)
 
     def _free_times(self) -> None:
-        precedence = Precedence(self._predecessors)
-        self.end = sum(self.copies) - len(self.done)
+        precedence = Precedence(self.problem.ordering.predecessors)
+        self.end = sum(self.copies)
         for unit, number in enumerate(self.copies):
             first = precedence.ancestors[unit].bit_count()
             last = self.end - 1 - precedence.descendants[unit].bit_count()
-            if unit in self.done:
-                self._add_run(unit, [-1])
-                for copy in range(1, number):
-                    self._add_run(unit, range(copy - 1, self.end))
-                continue
             self._add_run(unit, range(first, last + 1))
             for copy in range(1, number):
                 self._add_run(unit, range(first + copy, self.end))
@@ -146,14 +132,13 @@ class Runs:
         """p_u0 + 1 <= p_v0; the staged grid implies it."""
         if self.order is not None:
             return
-        for unit, before in enumerate(Precedence(self._predecessors).reduced):
+        for unit, before in enumerate(Precedence(self.problem.ordering.predecessors).reduced):
             for other in before:
                 one, next_one = self.at[other][0], self.at[unit][0]
                 if not (isinstance(one, int) and isinstance(next_one, int)):
                     self.model.add(one + 1 <= next_one)
         if self.problem.ordering.entry and self.end:
-            firsts = [at[0] for unit, at in enumerate(self.at) if unit not in self.done]
-            self.model.add_min_equality(0, firsts)
+            self.model.add_min_equality(0, [at[0] for at in self.at])
 
     def add_again(self) -> None:
         """a_vc implies a_v,c-1 and p_v,c-1 + 1 <= p_vc; p_vc is its least value without a run."""
@@ -174,11 +159,11 @@ class Runs:
         if laid is None:
             return None
         units, fixed = [unit for _, unit in laid], self.order is not None
-        needed = needed_runs(self.problem, units, self.done, fixed=fixed)
+        needed = needed_runs(self.problem, units, fixed=fixed)
         laid = [run for run, need in zip(laid, needed, strict=True) if need]
         if self.order is None:
             laid = list(enumerate(unit for _, unit in laid))
-        times: list[list[int]] = [[-1] if unit in self.done else [] for unit in range(len(self.at))]
+        times: list[list[int]] = [[] for _ in self.at]
         for time, unit in laid:
             copy = len(times[unit])
             if copy >= self.copies[unit] or time > self.latest[unit][copy]:
@@ -220,8 +205,8 @@ class Runs:
         runs = [
             (solver.value(at), unit)
             for unit in range(len(self.at))
-            for copy, (active, at) in enumerate(zip(self.active[unit], self.at[unit], strict=True))
-            if (copy or unit not in self.done) and solver.value(active)
+            for active, at in zip(self.active[unit], self.at[unit], strict=True)
+            if solver.value(active)
         ]
         return tuple(unit for _, unit in sorted(runs))
 
@@ -249,7 +234,6 @@ def readers_of(problem: RematProblem) -> list[list[int]]:
 def needed_runs(
     problem: RematProblem,
     schedule: Sequence[int],
-    done: frozenset[int] = frozenset(),
     *,
     fixed: bool = False,
 ) -> list[bool]:
@@ -257,17 +241,17 @@ def needed_runs(
 
     Without the other runs, the schedule has no larger peak. A first run is needed if another unit
     waits for it before the next run of its unit, or if the unit does not run again; if the order of
-    first runs is ``fixed``, all first runs are needed. The units ``done`` have run before.
+    first runs is ``fixed``, all first runs are needed.
     """
     wanted = problem.ordering.kept.tolist()
-    waited, later = [False] * len(problem), [unit in done for unit in range(len(problem))]
+    waited, later = [False] * len(problem), [False] * len(problem)
     first = dict(zip(reversed(schedule), range(len(schedule) - 1, -1, -1), strict=True))
     # If bytes are live at the first step only, the unit that runs first matters.
     fixed = fixed or problem.ordering.entry > 0
     needed = [False] * len(schedule)
     for position in range(len(schedule) - 1, -1, -1):
         unit = schedule[position]
-        begins = first[unit] == position and unit not in done
+        begins = first[unit] == position
         serves = any(wanted[storage] for storage in problem.writes[unit])
         if not (serves or (begins and (fixed or waited[unit] or not later[unit]))):
             continue

@@ -1,9 +1,9 @@
 """The searches for a schedule within a limit on live bytes, or on the cost, in turns.
 
 First come orders without repetitions: the given order, then a searched one. Then come schedules by
-eviction and checkpoints, local search and windows; if there are few units, also CP-SAT on all of
-them. Bounds are proved in between: on the bytes of every schedule, and on the cost of every
-schedule within the limit.
+eviction and checkpoints, and local search; if there are few units, also CP-SAT on all of them.
+Bounds are proved in between: on the bytes of every schedule, and on the cost of every schedule
+within the limit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -51,8 +50,6 @@ _WHOLE_SHARE = 0.3
 _BOUND_SHARE = 0.2
 # Share for local search.
 _LOCAL_SHARE = 0.6
-# Share for windows.
-_WINDOWS_SHARE = 0.5
 # Least peak: share of the time of starts for minimum cuts.
 _CUT_SHARE = 0.5
 # Share of the time left for limits at equal ratios for which values are evicted.
@@ -92,11 +89,6 @@ class ScheduleSearch:
         self._walked: set[int] = set()
         self._descents: dict[float, Descent] = {}
         self._turns = 0
-        costs = np.array(problem.cost, np.float64)
-        self._skewed = (
-            costs.max(initial=0) > active().skewed * np.median(costs) if len(costs) else False
-        )
-        self._counting_runs = replace(problem, cost=(1,) * len(problem))
 
     @property
     def few(self) -> bool:
@@ -165,9 +157,6 @@ class ScheduleSearch:
             share = _LOCAL_SHARE if before.peak <= limit else 1.0
             self._search(limit, target, budget.share(share))
             yield
-            if known.exact and self.joint and known.best(limit).peak <= limit:
-                self._improve_windows(limit, budget.share(_WINDOWS_SHARE))
-                yield
         if self.few:
             self._solve_whole(limit, budget)
         if known.exact and known.best(limit).peak <= limit:
@@ -393,49 +382,31 @@ class ScheduleSearch:
             self.known.prove_cost(limit, found.bound, found.bound_by)
 
     def _search(self, limit: int, target: int | float, budget: Budget) -> None:
-        """Search locally from the best schedule and from other starts, in turns.
+        """Search locally from the best schedule.
 
-        If no schedule fits yet, the first start is a cheaper one found for another limit. Else the
-        first call also begins from the best schedules of other orders, since the cheapest start
-        need not lead to the cheapest result. If costs differ much, one turn counts runs instead of
-        costs: repetitions far cheaper than the mean would otherwise all look alike.
+        If no schedule fits yet, first from a cheaper one found for another limit, if that exceeds
+        this one only a little.
         """
         known = self.known
         best = known.best(limit)
         near = [o for o in known.outcomes if o.cost < best.cost and o.peak <= _START_NEAR * limit]
-        turns: list[tuple[RematOutcome | None, bool]] = [(None, False)]
+        turns: list[RematOutcome | None] = [None]
         if best.peak > limit:
-            # A schedule for another limit that exceeds this one a little may be lowered.
-            turns[:0] = [(begin, False) for begin in sorted(near, key=better(limit))[:1]]
-        else:
-            others = self._starts.get(limit, [])[1 : active().walks]
-            if self._skewed:
-                turns.insert(0, (None, True))
-            if limit not in self._walked:
-                turns[:0] = [(start, False) for start in others]
+            turns[:0] = sorted(near, key=better(limit))[:1]
         self._walked.add(limit)
-        for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
+        for left, begin in zip(range(len(turns), 0, -1), turns, strict=True):
             best = known.best(limit)
             found = search_schedules(
-                self._counting_runs if count else self.problem,
+                self.problem,
                 limit,
                 (begin or best).schedule,
                 budget.share(1 / left).reseeded(self._turns),
-                target_cost=0 if count else max(target, best.bound),
+                target_cost=max(target, best.bound),
                 joint=self.joint,
                 report=lambda outcome: known.add(self._measure(outcome.schedule, LOCAL)),
             )
             self._turns += 1
             known.add(self._measure(found.schedule, LOCAL))
-
-    def _improve_windows(self, limit: int, budget: Budget) -> None:
-        from cpplan.remat.search.remat_windows import improve_windows
-
-        best = self.known.best(limit)
-        improve_windows(
-            self.problem, limit, best.schedule, budget.reseeded(self._turns),
-            bound=(best.bound, best.bound_by), report=self.known.add,
-        )  # fmt: skip
 
     def _solve_whole(self, limit: int, budget: Budget) -> None:
         """Run CP-SAT with at most two runs of each unit, then with three."""

@@ -29,10 +29,6 @@ class RematTuning:
         Limits tried for a start of least peak, each halfway.
     even_limits
         Least peak: number of limits at equal ratios for which values are evicted.
-    walks
-        Starts of local search for a limit, each from another order.
-    skewed
-        Largest cost of an op, as a multiple of the median, above which costs are skewed.
     cp_sat_units
         Units up to which CP-SAT searches for the whole schedule.
     most_retentions
@@ -47,8 +43,6 @@ class RematTuning:
     grace: float = 1.0
     halvings: int = 8
     even_limits: int = 12
-    walks: int = 3
-    skewed: float = 30.0
     cp_sat_units: int = 80
     most_retentions: int = 6000
 

@@ -433,9 +433,7 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
             (portfolio, "smallest_by_cuts", nothing),
         ),
     ),
-    "schedules without windows": (SCHEDULES, ((ScheduleSearch, "_improve_windows", nothing),)),
     "schedules without CP-SAT on all": (SCHEDULES, {"remat": {"cp_sat_units": 0}}),
-    "schedules without other walks": (SCHEDULES, {"remat": {"walks": 1, "skewed": 1e300}}),
     "schedules without falling back": (WITHIN, {"remat": {"fall_back": ()}}),
     "schedules without short ones": (CHEAP, {"remat": {"most_short": 0}}),
     "schedules without the descent": (
