@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -12,6 +12,7 @@ from cpplan.cli.options import (
     MODEL,
     PLANNING,
     READING,
+    THROUGH,
     WORKSPACES,
     check_outputs,
     parse_dims,
@@ -28,6 +29,7 @@ from cpplan.model.registry import chosen_names
 @click.command(short_help="Every baseline beside the bound.")
 @MODEL
 @with_options(READING)
+@with_options(THROUGH)
 @with_options(KINDS)
 @with_options(WORKSPACES)
 @with_options(PLANNING)
@@ -73,7 +75,7 @@ from cpplan.model.registry import chosen_names
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
-    kernels: str | None,
+    kernels: str | None, through: Literal["tvm"] | None,
     algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool, spill: bool,
     split: bool, memory_limit: int | str | None, cost_limit: float | None, json_path: str | None,
     **options: Any,
@@ -107,6 +109,7 @@ def compare(
         in_place=parse_kinds(kinds),
         workspaces=parse_workspaces(workspaces),
         kernels=kernels,
+        through=through,
     )
     with naming(model):
         if remat:

@@ -146,6 +146,13 @@ READING = (
         help="Bind a symbolic dimension, or bound it for a plan of all its values.",
     ),
 )
+THROUGH = (
+    click.option(
+        "--through",
+        type=click.Choice(("tvm",)),
+        help="Read an ONNX model through TVM: its ops are the kernels that TVM fuses.",
+    ),
+)
 KINDS = (
     click.option(
         "--in-place-kind",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -13,6 +13,7 @@ from cpplan.cli.options import (
     READING,
     SEARCHING,
     SHARING,
+    THROUGH,
     WORKSPACES,
     check_outputs,
     parse_dims,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Peak against the cost of running ops again.")
 @MODEL
 @with_options(READING)
+@with_options(THROUGH)
 @with_options(KINDS)
 @with_options(WORKSPACES)
 @with_options(BOUNDARY)
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
-    kernels: str | None,
+    kernels: str | None, through: Literal["tvm"] | None,
     points: int, time_limit: float, spill: bool, pools: tuple[Pool, ...] | None,
     json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
@@ -80,6 +82,7 @@ def pareto(
         in_place=in_place,
         workspaces=parse_workspaces(workspaces),
         kernels=kernels,
+        through=through,
     )
     if spill or pools is not None:
         _print_moves(model, source, points, time_limit, json_path, spill, pools, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
@@ -14,6 +14,7 @@ from cpplan.cli.options import (
     KINDS,
     MODEL,
     READING,
+    THROUGH,
     WORKSPACES,
     begin_of_command,
     parse_dims,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 )
 @MODEL
 @with_options(READING)
+@with_options(THROUGH)
 @with_options(KINDS)
 @with_options(WORKSPACES)
 @with_options(
@@ -70,14 +72,14 @@ if TYPE_CHECKING:
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
-    kernels: str | None,
+    kernels: str | None, through: Literal["tvm"] | None,
     best: bool, json_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     started = begin_of_command()
     if best:
-        _take_best(model, options)
+        _take_best(model, through, options)
     wanted = Outputs.of(model, json_path, options)
-    wanted.check_paths()
+    wanted.check_paths(through)
     if explain and json_path == "-":
         raise InputError("--explain and --json - both write to standard output: give one")
     in_place = parse_kinds(kinds, used=options["in_place"])
@@ -96,7 +98,10 @@ def plan(
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
     stated = parse_workspaces(workspaces)
     with keeping_objects():
-        source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
+        source = load(
+            model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels,
+            through=through,
+        )  # fmt: skip
     with naming(model):
         wanted.check_source(source, request)
 
@@ -129,7 +134,7 @@ def plan(
             wanted.write(source, result, extents, notes)
             print_out(describe(result, notes))
         if seconds:
-            allowed = decisions_of(model)
+            allowed = decisions_of(model, through)
             more = suggest_decisions(source, result, request, seconds, planned, allowed)
             result = replace(result, suggestions=more)
         if json_path is not None:
@@ -163,13 +168,13 @@ def _plan(
     return solve_arena(source, request)
 
 
-def _take_best(model: str, options: dict[str, Any]) -> None:
+def _take_best(model: str, through: str | None, options: dict[str, Any]) -> None:
     """Take the decisions that cost no work, but for those that an option of the user's decides."""
     from cpplan.io.formats import decisions_of
     from cpplan.solving.suggestions import FREE
 
     context = click.get_current_context()
-    for decision in decisions_of(model):
+    for decision in decisions_of(model, through):
         name, value = FREE[decision]
         if context.get_parameter_source(name) is ParameterSource.DEFAULT:
             options[name] = value

@@ -58,8 +58,10 @@ class Outputs:
                 exports[form.name] = path
         return cls(model, json, exports)
 
-    def check_paths(self) -> None:
+    def check_paths(self, through: str | None = None) -> None:
         """Raise for files that cannot be written, before any file is read.
+
+        Plans of a model read ``through`` another compiler are not for the nodes of its file.
 
         Raises
         ------
@@ -72,6 +74,11 @@ class Outputs:
             needs = form.model
             if form.name not in self.exports or needs is None:
                 continue
+            if through is not None:
+                raise InputError(
+                    f"{_option(form.name)} writes nodes of {self.model}, not the kernels of "
+                    f"--through {through}"
+                )
             if not self.model.lower().endswith(needs):
                 kind = next(each.what for each in readers() if needs in each.suffixes)
                 article = "an" if kind.startswith("O") else "a"

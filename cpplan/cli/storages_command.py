@@ -12,6 +12,7 @@ from cpplan.cli.options import (
     MODEL,
     READING,
     SEARCHING,
+    THROUGH,
     begin_of_command,
     check_outputs,
     parse_dims,
@@ -27,6 +28,7 @@ _WRITING, _SHORTEST = 0.5, 1e-3
 @click.command(short_help="Whole storages, for runtimes without offsets.")
 @MODEL
 @with_options(READING)
+@with_options(THROUGH)
 @with_options(BOUNDARY)
 @with_options(SEARCHING)
 @click.option(
@@ -42,7 +44,7 @@ _WRITING, _SHORTEST = 0.5, 1e-3
 @with_options(request_options("time_limit", time_limit={"help": "Seconds for everything."}))
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the assignment as JSON.")
 def storages(
-    model: str, dims: tuple[str, ...], json_path: str | None,
+    model: str, dims: tuple[str, ...], through: Literal["tvm"] | None, json_path: str | None,
     time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str,
     outputs: str, constants: str | None, workers: int | None, seed: int,
 ) -> None:  # fmt: skip
@@ -56,7 +58,7 @@ def storages(
     from cpplan.runtime.collection import keeping_objects
 
     with keeping_objects():
-        source = load(model, dims=parse_dims(dims))
+        source = load(model, dims=parse_dims(dims), through=through)
     # Writing an assignment takes about half as long as reading the model.
     read = time.monotonic() - started
     left = max(time_limit - (1 + _WRITING) * read, _SHORTEST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -10,6 +10,7 @@ from cpplan.cli.options import (
     KINDS,
     MODEL,
     READING,
+    THROUGH,
     WORKSPACES,
     parse_dims,
     parse_kinds,
@@ -41,6 +42,7 @@ _SAID = {
 @MODEL
 @click.argument("plan_file", metavar="[PLAN]", type=click.Path(), required=False)
 @with_options(READING)
+@with_options(THROUGH)
 @with_options(KINDS)
 @with_options(WORKSPACES)
 @click.option(
@@ -56,7 +58,8 @@ _SAID = {
 )
 def verify(
     model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
-    workspaces: tuple[str, ...], kernels: str | None, simulate: bool, run: bool,
+    workspaces: tuple[str, ...], kernels: str | None, through: Literal["tvm"] | None,
+    simulate: bool, run: bool,
 ) -> None:  # fmt: skip
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it.
 
@@ -69,6 +72,8 @@ def verify(
 
     if run and not model.lower().endswith((".onnx", ".tflite", ".pt2")):
         raise InputError(f"{model}: --execute needs an ONNX, TFLite or torch model")
+    if through is not None and (run or plan_file is None):
+        raise InputError("--through is for PLAN, which TVM executes: not with --execute")
     if run and plan_file is None:
         raise InputError("--execute needs PLAN")
     if (workspaces or kernels) and plan_file is None:
@@ -85,7 +90,7 @@ def verify(
         result = read_plan(plan_file)
         bounds, values = _bounds_and_values(model, result, parse_dims(dims))
         asked = {"workspaces": parse_workspaces(workspaces), "kernels": kernels}
-        source = load(model, dims=bounds, in_place=parse_kinds(kinds), **asked)
+        source = load(model, dims=bounds, in_place=parse_kinds(kinds), through=through, **asked)
     with naming(*filter(None, (model, plan_file))):
         proofs = check_plan(source, result, dims=values)
         planned = result

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cpplan.io.formats import FORMATS, describe_suffixes, find_reader, readers
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.model.methods import find_function
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def load(
     in_place: Mapping[str, bool] | None = None,
     workspaces: Mapping[str, int | str] | None = None,
     kernels: str | None = None,
+    through: Literal["tvm"] | None = None,
 ) -> Graph | Problem:
     """A graph or packing problem from a file or from another library's object.
 
@@ -72,6 +74,9 @@ def load(
         :mod:`cpplan.io.tflite.scratch`); of a torch model, from a file, an object or the zoo,
         ``"measured"``: those of this machine, run once on zeros.
 
+    through
+        ``"tvm"`` reads an ONNX model through TVM's importer: ops are the kernels that TVM fuses.
+
     Raises
     ------
     InputError
@@ -92,9 +97,12 @@ def load(
 
     if dims is not None and not isinstance(dims, Mapping):
         raise InputError(f"dims={dims!r}: expected values by name, e.g. dims={{'N': 8}}")
-    model = _read(
-        source, {"dims": dims, "name": name, "workspaces": workspaces, "kernels": kernels}
-    )
+    if through is not None:
+        model: Graph | Problem = _read_through(source, through, dims, kernels)
+    else:
+        model = _read(
+            source, {"dims": dims, "name": name, "workspaces": workspaces, "kernels": kernels}
+        )
     where = f"{source}: " if isinstance(source, (str, PathLike)) else ""
     for option, given in (("in_place", in_place), ("workspaces", workspaces)):
         if given is not None and isinstance(model, Problem):
@@ -107,6 +115,21 @@ def load(
     except InputError as error:
         raise InputError(f"{where}{error}") from error
     return model if name is None else replace(model, name=name)
+
+
+def _read_through(
+    source: Any, through: str, dims: Mapping[str, object] | None, kernels: str | None
+) -> Graph:
+    """The graph of an ONNX model as another compiler runs it."""
+    if through != "tvm":
+        raise InputError(f"through={through!r} is not understood: expected 'tvm'")
+    found = find_reader(source)
+    if found is None or found.name != "onnx" or kernels is not None:
+        raise InputError("only ONNX models are read through TVM, and without scratch memory")
+    if find_spec("tvm") is None:
+        raise MissingExtraError("tvm", "tvm", "reading a model through TVM")
+    graph: Graph = find_function("cpplan.io.tvm.importing:read_onnx_through")(source, dims=dims)
+    return graph
 
 
 def _read(source: Any, options: Mapping[str, Any]) -> Graph | Problem:

@@ -86,6 +86,16 @@ class Format:
         return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
+_TVM = Format(
+    "tvm",
+    (),
+    "TVM",
+    read="cpplan.io.tvm.passes:read_module",
+    package="tvm",
+    apply="cpplan.io.tvm.passes:apply_plan",
+    extra="tvm",
+    decisions=("order", "in place"),
+)
 FORMATS = (
     Format(
         "plan",
@@ -157,15 +167,7 @@ FORMATS = (
         takes=("name",),
         package="networkx",
     ),
-    Format(
-        "tvm",
-        (),
-        "TVM",
-        read="cpplan.io.tvm.passes:read_module",
-        package="tvm",
-        apply="cpplan.io.tvm.passes:apply_plan",
-        extra="tvm",
-    ),
+    _TVM,
     Format(
         "program",
         (".anf",),
@@ -234,9 +236,12 @@ def find_reader(source: object) -> Format | None:
     return next((each for each in FORMATS if each.package in packages), None)
 
 
-def decisions_of(path: str) -> tuple[Freedom, ...]:
-    """Decisions at no more work that runtimes of a file's format can carry out."""
-    form = find_reader(path)
+def decisions_of(path: str, through: str | None = None) -> tuple[Freedom, ...]:
+    """Decisions at no more work that runtimes of a file's format can carry out.
+
+    Of a model read ``through`` TVM, those of its virtual machine.
+    """
+    form = find_reader(path) if through is None else _TVM
     return () if form is None else form.decisions
 
 

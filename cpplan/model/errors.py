@@ -69,6 +69,11 @@ def warn_of_defect(text: str) -> None:
     warnings.warn(printable(text, MESSAGE), DefectWarning, stacklevel=3)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of a foreign error's text, or its class if it has none."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 @contextmanager
 def located(place: object) -> Iterator[None]:
     """Prefix an :class:`InputError` with its place: the file, entry or option.

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, first_line
 from cpplan.zoo.source import Options
 
 # Weight of auxiliary classifiers' losses, after Szegedy et al., "Going Deeper with Convolutions".
@@ -128,7 +128,7 @@ def quietly(what: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # whatever the packages raise
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        text = first_line(error)
         raise InputError(f"the model cannot be {what}: {text}") from error
     finally:
         log.disabled = silent

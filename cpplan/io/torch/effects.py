@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cpplan.io.torch import inner_graphs
 from cpplan.io.torch.growth import check_growth
 from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, first_line
 
 # In training they overwrite their statistics, which their schemas do not say.
 _SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
@@ -189,7 +189,7 @@ def _observe(
     except InputError as error:
         raise InputError(f"node {node.name!r}: {error}") from error
     except Exception as error:  # whatever the user's function raises
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        text = first_line(error)
         raise InputError(f"node {node.name!r}: cannot be run without data: {text}") from error
     calls = tuple(tuple(found) for found, _ in observed)
     return Effects(calls, (args, kwargs), fakes, observed[0][1])

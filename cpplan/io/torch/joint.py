@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from cpplan.io.torch.sources import ROLE
 from cpplan.io.torch.values import tensors_in
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, first_line
 
 # Key of a training module's metadata for the list of its results: see TrainingStep.results.
 RESULTS = "cpplan_results"
@@ -48,7 +48,7 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
             _Loss(module), tuple(example_inputs), trace_joint=True, output_loss_index=0
         )
     except Exception as error:  # whatever the user's module raises
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        text = first_line(error)
         raise InputError(
             f"{type(module).__name__}: its forward and backward pass cannot be traced: {text}"
         ) from error

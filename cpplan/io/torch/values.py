@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.passes.shape_prop import TensorMetadata
 
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, first_line
 
 # Name of the module in which an exported program keeps its assumptions on input sizes.
 CHECKS = "_guards_fn"
@@ -169,6 +169,6 @@ def _propagate(
         with mode, torch.no_grad():
             Recorder(module).run(*(as_fake(given, mode) for given in example_inputs))
     except Exception as error:  # whatever the user's module raises
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        text = first_line(error)
         raise InputError(f"cannot be run on its example inputs: {text}") from error
     return found

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map
 
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.values import tensors_in
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, first_line
 
 # Reads data that its forward kernel wrote as raw bytes: zeros there crash the process.
 _OPAQUE = torch.ops.aten.mkldnn_rnn_layer_backward.default
@@ -48,7 +48,7 @@ def workspace_of(node: Node, values: Mapping[Node, Any]) -> int:
         except InputError as error:
             raise InputError(f"node {node.name!r}: {error}") from error
         except Exception as error:  # whatever the kernel raises
-            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            text = first_line(error)
             reason = f"its workspace cannot be measured: {text}"
             raise InputError(f"node {node.name!r}: {reason}") from error
     return _measured[key]
