@@ -1,6 +1,6 @@
 """Make every data set in this folder again: ``python datasets/make.py``.
 
-Needs ``cpplan[onnx]``. Running it twice changes nothing.
+Needs ``.[onnx]``. Running it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def light_models() -> list[Path]:
     """The models without weights that the ``onnx`` package carries for its own tests."""
     spec = find_spec("onnx")
     if spec is None or spec.origin is None:
-        sys.exit("datasets/make.py needs the package 'onnx': pip install 'cpplan[onnx]'")
+        sys.exit("datasets/make.py needs the package 'onnx': pip install '.[onnx]'")
     return sorted(Path(spec.origin).parent.glob("backend/test/data/light/light_*.onnx"))
 
 

@@ -60,7 +60,7 @@ class Format:
     decisions
         Decisions at no more work that runtimes of these files can carry out.
     extra
-        Optional dependencies of cpplan that are needed, as in ``pip install 'cpplan[extra]'``.
+        Optional dependencies of cpplan that are needed, as in ``pip install '.[extra]'``.
     """
 
     name: str

@@ -29,9 +29,8 @@ class MissingExtraError(CpplanError, ImportError):
     """Error for a missing optional package; names the extra that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(
-            f"{purpose} needs the package {package!r}: pip install 'cpplan[{extra}]'", name=package
-        )
+        install = f"pip install '.[{extra}]' in a clone of cpplan"
+        super().__init__(f"{purpose} needs the package {package!r}: {install}", name=package)
 
 
 class InfeasibleError(CpplanError):

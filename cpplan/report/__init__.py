@@ -1,6 +1,6 @@
 """Plans as text, tables and figures.
 
-Figures need matplotlib (``pip install 'cpplan[plot]'``), which is loaded when one is drawn. The
+Figures need matplotlib (``pip install '.[plot]'``), which is loaded when one is drawn. The
 functions are loaded on first use: progress in a terminal needs none of them.
 """
 

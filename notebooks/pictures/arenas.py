@@ -1,6 +1,6 @@
 """Draw the picture of the README: the arena of one training step, planned three ways.
 
-Run it where matplotlib is (``cpplan[plot]``); it writes ``arenas.svg`` beside itself.
+Run it where matplotlib is (``.[plot]``); it writes ``arenas.svg`` beside itself.
 """
 
 from __future__ import annotations

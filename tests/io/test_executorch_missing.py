@@ -12,5 +12,5 @@ from cpplan.model.errors import MissingExtraError
 def test_the_extra_is_named(monkeypatch, call):
     monkeypatch.setattr(executorch, "find_spec", lambda name: None)
     arguments = [None] if call.endswith("_program") else []
-    with pytest.raises(MissingExtraError, match=r"pip install 'cpplan\[executorch\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[executorch\]'"):
         getattr(executorch, call)(*arguments)

@@ -11,5 +11,5 @@ from cpplan.model.errors import MissingExtraError
 def test_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(cpplan.tvm, "find_spec", lambda name: None)
     for use in (cpplan.tvm.pipeline, cpplan.tvm.PlanMemory, cpplan.tvm.last_plans):
-        with pytest.raises(MissingExtraError, match=r"pip install 'cpplan\[tvm\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[tvm\]'"):
             use()

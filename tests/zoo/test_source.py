@@ -108,7 +108,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
         "onnx": "onnx",
         "cpplan": "zoo",
     }.items():
-        with pytest.raises(MissingExtraError, match=rf"pip install 'cpplan\[{extra}\]'"):
+        with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
             read_named(f"zoo://{family}/squeezenet")
     assert names() == ()
 
