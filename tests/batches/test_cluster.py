@@ -78,9 +78,9 @@ def test_without_an_address_there_must_be_a_client(patience):
 @pytest.mark.parametrize(
     ("package", "options", "message"),
     [
-        ("distributed", {"backend": "dask"}, r"backend 'dask' needs .* 'cpplan\[dask\]'"),
-        ("joblib", {}, r"a batch needs .* 'cpplan\[batch\]'"),
-        ("pyarrow", {"output": "r.parquet"}, r"a table of results needs .* 'cpplan\[batch\]'"),
+        ("distributed", {"backend": "dask"}, r"backend 'dask' needs .* '\.\[dask\]'"),
+        ("joblib", {}, r"a batch needs .* '\.\[batch\]'"),
+        ("pyarrow", {"output": "r.parquet"}, r"a table of results needs .* '\.\[batch\]'"),
     ],
 )
 def test_error_names_the_extra_that_is_missing(package, options, message, monkeypatch, tmp_path):
