@@ -10,7 +10,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program, to_anf
 from cpplan.spilling.solve import room_price
-from cpplan.verification.moves import moving_graph
+from cpplan.verification.lowering import lower
 
 _KIB = 1024
 
@@ -67,8 +67,7 @@ def explain_moves(
     )
     price = None
     if source is not None and plan.pools[0].capacity is not None:
-        graph = source.graph if isinstance(source, Program) else source
-        graph, moving, _ = moving_graph(graph, plan)
+        graph, moving, _ = lower(source, plan).moving
         steps = {move.name for move in plan.moves if move.is_step}
         program = to_anf(graph, [name for name in moving.order if name not in steps])
         pools = plan.pools[0], plan.pools[1]

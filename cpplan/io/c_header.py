@@ -113,15 +113,10 @@ def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[in
     if source is not None:
         from cpplan.packing.problem import as_problem
 
-        if plan.spills:
-            from cpplan.verification.moves import moved_program, moving_graph
+        if plan.spills or plan.pieces:
+            from cpplan.verification.lowering import Lowered
 
-            graph, moving, _ = moving_graph(_graph_of(source), plan)
-            source = moved_program(graph, moving).program
-        elif plan.pieces:
-            from cpplan.verification.pieces import graph_of_pieces
-
-            source = graph_of_pieces(_graph_of(source), plan.pieces)
+            source = Lowered(_graph_of(source), plan).graph
         problem = as_problem(source, plan.residency, plan.pools)
         own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
     pools = [plan.pools[k].alignment for k in plan.pool]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.program.timeline import begun_copies
-from cpplan.verification.moves import moved_program, moving_graph
+from cpplan.verification.lowering import Lowered
 
 
 def move_lines(
@@ -41,8 +41,9 @@ def move_lines(
     comment
         Makes text safe within a comment.
     """
-    graph, plan, _ = moving_graph(graph, plan)
-    program = moved_program(graph, plan).program
+    lowered = Lowered(graph, plan)
+    graph, plan, _ = lowered.moving
+    program = lowered.program
     steps = {move.name: move for move in plan.moves if move.is_step}
     begun = begun_copies(plan.order, steps)
     sides = {pool.name: f"pool{number}" for number, pool in enumerate(plan.pools)}

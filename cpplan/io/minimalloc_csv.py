@@ -123,8 +123,8 @@ def write_csv(plan: Plan, path: str | PathLike[str], source: object) -> None:
         is for another source; or the file cannot be written.
     """
     from cpplan.packing.problem import as_problem
-    from cpplan.program.anf import Program, to_anf
-    from cpplan.verification.pieces import graph_of_pieces
+    from cpplan.program.anf import Program
+    from cpplan.verification.lowering import planned_program
 
     graph = source.graph if isinstance(source, Program) else source
     with located(path):
@@ -136,8 +136,7 @@ def write_csv(plan: Plan, path: str | PathLike[str], source: object) -> None:
             found = "nothing" if source is None else f"a {type(source).__name__}"
             raise InputError(f"a CSV needs the graph or problem that was planned, not {found}")
         if isinstance(graph, Graph):
-            planned = to_anf(graph_of_pieces(graph, plan.pieces), plan.order)
-            problem = as_problem(planned, plan.residency)
+            problem = as_problem(planned_program(graph, plan), plan.residency)
         else:
             problem = graph
         if problem.names != plan.buffers:

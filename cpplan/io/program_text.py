@@ -7,9 +7,9 @@ from os import PathLike
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
-from cpplan.program.anf import Program, to_anf
+from cpplan.program.anf import Program
 from cpplan.runtime.atomic import write_text
-from cpplan.verification.pieces import graph_of_pieces
+from cpplan.verification.lowering import planned_program
 
 
 def write_program(plan: Plan, path: str | PathLike[str], source: object) -> None:
@@ -26,5 +26,5 @@ def write_program(plan: Plan, path: str | PathLike[str], source: object) -> None
         if not isinstance(graph, Graph):
             found = "nothing" if source is None else f"a {type(source).__name__}"
             raise InputError(f"a program needs the graph that was planned, not {found}")
-        text = str(to_anf(graph_of_pieces(graph, plan.pieces), plan.order))
+        text = str(planned_program(graph, plan))
     write_text(path, text)

@@ -13,15 +13,9 @@ from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
-from cpplan.verification.access_trace import trace
-from cpplan.verification.moves import check_moves, moving_graph, without_moves
-from cpplan.verification.needed_buffers import (
-    check_types,
-    planned_offsets,
-    planned_program,
-    pool_starts,
-)
-from cpplan.verification.relations import pairs_in_place
+from cpplan.verification.lowering import lower, with_fixed_sizes
+from cpplan.verification.moves import check_moves
+from cpplan.verification.needed_buffers import check_types, planned_offsets, pool_starts
 from cpplan.verification.script import Script, from_accesses, from_problem
 from cpplan.verification.written_runs import run_in_runs
 
@@ -95,24 +89,15 @@ def simulate(
 of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     """
     check_types(source, plan)
-    if plan.spills and not isinstance(source, Problem):
-        graph, plan, _ = moving_graph(source.graph if isinstance(source, Program) else source, plan)
-        check_moves(graph, plan)
-        source, plan = without_moves(graph, plan)
-    if dims:
-        from cpplan.program.binding import bind_both
-
-        source, plan = bind_both(source, plan, dims)
-    elif plan.symbols is not None and plan.symbols.sizes and plan.offset is not None:
-        from cpplan.program.binding import bind_largest
-
-        source, plan = bind_largest(source, plan)
+    source, plan = with_fixed_sizes(source, plan, dims)
     if isinstance(source, Problem):
         script, ops = from_problem(source), 0
     else:
-        program = planned_program(source, plan)
-        script = from_accesses(trace(program, plan.residency, pairs_in_place(program.graph, plan)))
-        ops = sum(_ops_run(op) for op in program.ops)
+        lowered = lower(source, plan)
+        if plan.spills:
+            check_moves(lowered.moving.graph, lowered.moving.plan)
+        plan, script = lowered.plan, from_accesses(lowered.accesses)
+        ops = sum(_ops_run(op) for op in lowered.program.ops)
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))
     length = script.end - script.begin

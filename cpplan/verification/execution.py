@@ -26,9 +26,9 @@ import numpy as np
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
-from cpplan.program.anf import Program
-from cpplan.verification.access_trace import Access, trace
-from cpplan.verification.needed_buffers import planned_offsets, planned_program, pool_starts
+from cpplan.verification.access_trace import Access
+from cpplan.verification.lowering import Lowered
+from cpplan.verification.needed_buffers import planned_offsets, pool_starts
 from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.runs import Place
 from cpplan.verification.tensor_bytes import Array, Bytes, from_bytes, to_bytes
@@ -103,10 +103,10 @@ def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
     offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:
         raise VerificationError("the plan holds no peak")
-    program = planned_program(run.graph, plan)
+    lowered = Lowered(run.graph, plan)
     arena: Bytes = np.full(plan.peak, _SCRATCH)
     placed = dict(zip(plan.buffers, offsets.tolist(), strict=True))
-    return _Arena(run.graph, arena, placed, plan, run.values()).execute(program, run)
+    return _Arena(run.graph, arena, placed, plan, run.values()).execute(lowered, run)
 
 
 class _Arena:
@@ -124,13 +124,13 @@ class _Arena:
         # Kernels have scratch memory of their own; the pattern stands for what they write there.
         scratch = [tensor for tensor in graph.tensors if tensor.kind == "workspace"]
         pattern = {tensor.name: np.full(tensor.nbytes, _SCRATCH) for tensor in scratch}
-        self.residency, self.unplanned = plan.residency, {**unplanned, **pattern}
+        self.unplanned = {**unplanned, **pattern}
         self.over = pairs_in_place(graph, plan)
         self.writes: list[tuple[int, int, str]] = []
         self.checked = 0
 
-    def execute(self, program: Program, run: ModelRun) -> Execution:
-        accesses = trace(program, self.residency, self.over)
+    def execute(self, lowered: Lowered, run: ModelRun) -> Execution:
+        program, accesses = lowered.program, lowered.accesses
         callers = [access for access in accesses if access.op is None]
         before = list(takewhile(lambda access: access.op is None, accesses))
         groups: list[list[Access]] = [[] for _ in program.order]

@@ -15,7 +15,7 @@ from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.plan import Plan
 from cpplan.verification.access_trace import lifespans
 from cpplan.verification.aliasing import sharing_retentions
-from cpplan.verification.moves import Still
+from cpplan.verification.moves import BareProgram
 from cpplan.verification.runs import Retention, Run
 
 # Most binary places of prices.
@@ -49,7 +49,7 @@ class _Kept:
     near: list[bool] = field(default_factory=list)
 
 
-def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices) -> int:
+def moved_bytes_floor(graph: Graph, bare: BareProgram, plan: Plan, prices: RoomPrices) -> int:
     """Bytes that every plan at the program's order moves, proved from prices of room.
 
     Every storage takes the cheapest way through its accesses by itself: it pays for the bytes that
@@ -94,7 +94,7 @@ def moved_bytes_floor(graph: Graph, bare: Still, plan: Plan, prices: RoomPrices)
     return max(0, -(-total // (unit * grain)) * grain)
 
 
-def forced_moves_floor(graph: Graph, bare: Still, plan: Plan, at: ForcedAt) -> int:
+def forced_moves_floor(graph: Graph, bare: BareProgram, plan: Plan, at: ForcedAt) -> int:
     """Bytes that every plan moves in every order, because of an op that leaves little room.
 
     Two kinds of tensors compete for the fast pool at the op: its operands, and the tensors live

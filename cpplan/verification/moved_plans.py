@@ -6,98 +6,49 @@ Checks of the claims of a plan in which tensors move: its time, and the bound on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from cpplan.model.certificates import ForcedAt, RoomPrices
 from cpplan.model.costs import sum_costs
 from cpplan.model.errors import VerificationError
-from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
-from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
-from cpplan.program.moved import MovedProgram
 from cpplan.program.timeline import least_time, run_time
-from cpplan.verification.access_trace import Access, trace
 from cpplan.verification.bound_table import EVERY_OP_ONCE, FORCED_MOVES, MOVED_BOUNDS, ROOM_PRICES
 from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
+from cpplan.verification.lowering import Lowered
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
-from cpplan.verification.moves import (
-    Still,
-    check_moves,
-    moved_program,
-    moving_graph,
-    without_moves,
-)
+from cpplan.verification.moves import BareProgram, check_moves
 from cpplan.verification.needed_buffers import (
     check_costs,
     planned_offsets,
 )
 from cpplan.verification.piece_copies import copied_bytes
-from cpplan.verification.pieces import Described, describe_pieces
-from cpplan.verification.relations import pairs_in_place
 
 
-class Moved(NamedTuple):
-    """A plan whose moves are ops of the graph.
-
-    Attributes
-    ----------
-    graph
-        The graph whose tensors move: the model, its pieces, or an op for every run.
-    moving
-        The plan for that graph.
-    bare
-        The ops in the plan's order, without moves.
-    there
-        The program with its moves as ops, and the copies that it accesses.
-    still
-        The plan for that program's graph, in which nothing moves.
-    described
-        The graph of pieces and its parts, if ops run in pieces.
-    again
-        True if ops run again.
-    """
-
-    graph: Graph
-    moving: Plan
-    bare: Still
-    there: MovedProgram
-    still: Plan
-    described: Described | None
-    again: bool
-
-
-def read_moves(
-    source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
-) -> Moved:
-    """The plan with its moves as ops, after a check that each access finds its bytes in place.
+def check_moving(lowered: Lowered) -> BareProgram:
+    """The ops of a plan in its order, without its moves, after a check of all moves.
 
     Raises
     ------
     VerificationError
         Names the op or move and the tensor, or the value that was expected.
     """
-    if isinstance(source, Problem) or dims or plan.symbols is not None:
-        raise VerificationError("only plans for a graph of fixed sizes have moves")
-    graph = source.graph if isinstance(source, Program) else source
+    plan = lowered.planned
     planned_offsets(plan)
-    base = sum_costs(op.cost for op in graph.ops)
+    base = sum_costs(op.cost for op in lowered.model.ops)
     if plan.base_cost is None or not math.isclose(plan.base_cost, base, rel_tol=1e-9):
         raise VerificationError(
             f"the plan claims a base_cost of {plan.base_cost!r}, but it is {base}"
         )
-    described = describe_pieces(graph, plan.pieces) if plan.pieces else None
-    graph, moving, runs = moving_graph(graph, plan, described)
+    graph, moving, _ = lowered.moving
     bare = check_moves(graph, moving)
     check_costs(bare.program, replace(moving, base_cost=moving.cost))
-    there = moved_program(graph, moving)
-    _, still = without_moves(graph, replace(moving, base_cost=moving.cost), there)
-    return Moved(graph, moving, bare, there, still, described, len(runs) > 0)
+    return bare
 
 
-def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Proofs:
+def check_moved_bounds(lowered: Lowered, bare: BareProgram) -> Proofs:
     """Check the time and the bound on the moves of a plan, and say how.
 
     Raises
@@ -105,9 +56,8 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
     VerificationError
         Names the claim and what can be proved.
     """
-    graph, moving, bare = moved.graph, moved.moving, moved.bare
+    (graph, moving, origin), plan = lowered.moving, lowered.planned
     check_time(bare.program, moving)
-    model = source.graph if isinstance(source, Program) else source
 
     def floor(name: str) -> int | float:
         """Bytes moved, or cycles, that a bound of this name proves."""
@@ -118,32 +68,29 @@ def check_moved_bounds(source: Graph | Program, plan: Plan, moved: Moved) -> Pro
             least = forced_moves_floor(graph, bare, moving, proof)
         if plan.time_bound is None:
             return least
-        once = sum_costs(op.cost for op in model.ops)
+        once = sum_costs(op.cost for op in lowered.model.ops)
         return least_time(
             once if name == EVERY_OP_ONCE else bare.program.cost, least, plan.pools[1]
         )
 
-    return check_moved_claims(moving, floor, again=moved.again)
+    return check_moved_claims(moving, floor, again=len(origin) > 0)
 
 
-def copied_with_moves(moved: Moved, accesses: Sequence[Access]) -> int | None:
+def copied_with_moves(lowered: Lowered) -> int | None:
     """Bytes that a plan in pieces with moves copies to gather and to paste bands.
 
-    ``None`` without pieces. The accesses are those of the program with its moves as ops, if they
-    are known.
+    ``None`` without pieces.
     """
-    there, described, still = moved.there, moved.described, moved.still
+    described, program = lowered.described, lowered.program
     if described is None:
         return None
-    program = there.program
-    accesses = accesses or trace(program, still.residency, pairs_in_place(program.graph, still))
     parts = {
         copy: described.parts[band]
-        for copy, band in there.origin.items()
+        for copy, band in lowered.moved.origin.items()
         if band in described.parts
     }
     described = replace(described, graph=program.graph, parts=parts)
-    return copied_bytes(described, program, still, accesses)
+    return copied_bytes(described, program, lowered.plan, lowered.accesses)
 
 
 # Bound -> type of the certificate that proves it.

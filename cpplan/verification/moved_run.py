@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.verification.execution import Execution, ModelRun, execute_in_arena
-from cpplan.verification.moves import check_moves, moved_program, moving_graph, without_moves
+from cpplan.verification.lowering import Lowered
+from cpplan.verification.moves import check_moves
 from cpplan.verification.tensor_bytes import Array
 
 
@@ -29,12 +30,13 @@ def execute_with_moves(run: ModelRun, plan: Plan) -> Execution:
     VerificationError
         As :func:`~cpplan.verification.execution.execute_in_arena`; also if a move is impossible.
     """
-    inner, plan, runs = moving_graph(run.graph, plan)
-    check_moves(inner, plan)
-    moved = moved_program(inner, plan)
-    graph, still = without_moves(inner, plan)
+    lowered = Lowered(run.graph, plan)
+    inner, moving, runs = lowered.moving
+    check_moves(inner, moving)
+    moved = lowered.moved
     origin = {copy: runs.get(tensor, tensor) for copy, tensor in moved.origin.items()}
-    done = execute_in_arena(_MovedRun(run, graph, origin, moved.ends, runs), still)
+    moved_run = _MovedRun(run, lowered.graph, origin, moved.ends, runs)
+    done = execute_in_arena(moved_run, lowered.plan)
     outputs = {name: done.outputs[moved.ends[name]] for name in run.output_names}
     return Execution(done.steps, done.bytes_checked, done.arena_bytes, outputs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,17 +15,14 @@ from cpplan.model.moves import Move
 from cpplan.model.plan import Plan
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, to_anf
-from cpplan.program.moved import MovedProgram, program_with_moves
-from cpplan.program.runs_graph import graph_of_runs
 from cpplan.program.timeline import begun_copies
 from cpplan.verification.access_trace import Access, replay
-from cpplan.verification.pieces import Described, describe_pieces
 from cpplan.verification.runs import Run
 from cpplan.verification.storages import storages_held
 
 
 @dataclass(frozen=True)
-class Still:
+class BareProgram:
     """The model's program in a plan's order, without moves, its accesses and its runs."""
 
     program: Program
@@ -46,7 +43,7 @@ class Still:
         return replay(self.program, self.residency)
 
 
-def check_moves(graph: Graph, plan: Plan) -> Still:
+def check_moves(graph: Graph, plan: Plan) -> BareProgram:
     """The model's program in the plan's order, after a check of all moves.
 
     The check reads the model itself, not the program with moves as ops. It checks that every op and
@@ -77,7 +74,7 @@ def check_moves(graph: Graph, plan: Plan) -> Still:
     except InputError as error:
         raise VerificationError(str(error)) from error
     _Walk(graph, plan, copies).walk()
-    return Still(program, plan.residency)
+    return BareProgram(program, plan.residency)
 
 
 class _Walk:
@@ -283,106 +280,3 @@ class _Walk:
 
 def _described(move: Move) -> str:
     return f"{move.kind} of {move.tensor!r} ({move.name!r})"
-
-
-def moving_graph(
-    graph: Graph, plan: Plan, described: Described | None = None
-) -> tuple[Graph, Plan, dict[str, str]]:
-    """The graph whose tensors a plan moves, the plan for it, and the origins of its names.
-
-    The graph is the model itself, its graph of pieces (as described, if it is) or, if ops run
-    again, its graph of runs: the given plan's order then names ops, and its moves name copies and
-    runs.
-
-    Raises
-    ------
-    VerificationError
-        If an op cannot be cut as planned, or cannot run again.
-    """
-    if plan.pieces:
-        bands = replace(plan, pieces=(), copied_bytes=None)
-        return (described or describe_pieces(graph, plan.pieces)).graph, bands, {}
-    steps = {move.name for move in plan.moves if move.is_step}
-    ops = [name for name in plan.order if name not in steps]
-    if len(set(ops)) == len(ops):
-        return graph, plan, {}
-    try:
-        runs = graph_of_runs(graph, ops)
-    except InputError as error:
-        raise VerificationError(str(error)) from error
-    names = iter(op.name for op in runs.graph.ops)
-    order = tuple(name if name in steps else next(names) for name in plan.order)
-    return runs.graph, replace(plan, order=order), runs.origin
-
-
-def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
-    """The program that a plan's moves make of the graph whose tensors they move.
-
-    Raises
-    ------
-    VerificationError
-        If a move is impossible.
-    """
-    names = plan.pools[0].name, plan.pools[1].name
-    try:
-        return program_with_moves(graph, plan.residency, plan.order, plan.moves, names)
-    except InputError as error:
-        raise VerificationError(str(error)) from error
-
-
-def without_moves(
-    graph: Graph, plan: Plan, moved: MovedProgram | None = None
-) -> tuple[Graph, Plan]:
-    """The model with its moves as ops, and the plan for it, in which nothing moves.
-
-    Offsets and lifespans are the plan's. The places that it states for the model's own tensors are
-    checked and replaced by the places of their copies. ``moved`` is :func:`moved_program`, if that
-    is made already.
-
-    Raises
-    ------
-    VerificationError
-        If a move is impossible, or the plan states a wrong place of a tensor of the model.
-    """
-    moved = moved or moved_program(graph, plan)
-    placed = set(plan.buffers)
-    places = moved.places(graph)
-    needed = {n: place for n, place in places.items() if place[0] in placed and place != (n, 0)}
-    for name in (*needed, *plan.views):
-        if tuple(plan.views.get(name, ())) != needed.get(name, ()):
-            raise VerificationError(
-                f"the plan's views put tensor {name!r} at {plan.views.get(name)}, but it lies at "
-                f"{places.get(name)}"
-            )
-    made = moved.program.graph
-    for kind, listed in (("input", plan.inputs), ("output", plan.outputs)):
-        there = {t.name for t in graph.tensors if t.kind == kind and places[t.name][0] in placed}
-        if there != set(listed):
-            wrong = min(there.symmetric_difference(listed))
-            raise VerificationError(
-                f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
-                f"{'missing' if wrong in there else 'not expected'}"
-            )
-    ends = {
-        kind: tuple(
-            t.name for t in made.tensors if t.kind == kind and made.root[t.name][0] in placed
-        )
-        for kind in ("input", "output")
-    }
-    views = {n: p for n, p in made.root.items() if p[0] in placed and p != (n, 0)}
-    return made, replace(
-        plan,
-        status="feasible",
-        views=views,
-        inputs=ends["input"],
-        outputs=ends["output"],
-        moves=(),
-        moved_bytes_bound=None,
-        moved_bytes_bound_by=None,
-        moved_certificate=None,
-        time=None,
-        time_bound=None,
-        time_bound_by=None,
-        objective="total",
-        scope="given order",
-    )

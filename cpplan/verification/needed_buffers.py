@@ -16,9 +16,8 @@ from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT, Tensor
-from cpplan.program.anf import Program, to_anf
+from cpplan.program.anf import Program
 from cpplan.verification.access_trace import Access, lifespans
-from cpplan.verification.pieces import Described, graph_of_pieces
 
 
 def check_types(source: object, plan: object) -> None:
@@ -32,29 +31,6 @@ def check_types(source: object, plan: object) -> None:
     if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
         found = f"{type(source).__name__} and {type(plan).__name__}"
         raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
-
-
-def planned_program(
-    source: Graph | Program, plan: Plan, described: Described | None = None
-) -> Program:
-    """The program the plan's order makes of the graph, or of its graph of pieces.
-
-    ``described`` is the graph of pieces if it is known already.
-
-    Raises
-    ------
-    VerificationError
-        If the order names an unknown op, leaves one out, or runs one before its inputs exist, or
-        an op cannot be cut as the plan says.
-    """
-    graph = source.graph if isinstance(source, Program) else source
-    if not all(issubclass(kind, str) for kind in set(map(type, plan.order))):
-        raise VerificationError("the plan's order must hold names of ops")
-    graph = described.graph if described is not None else graph_of_pieces(graph, plan.pieces)
-    try:
-        return to_anf(graph, plan.order)
-    except InputError as error:
-        raise VerificationError(str(error)) from error
 
 
 def check_first_last(plan: Plan) -> None:

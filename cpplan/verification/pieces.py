@@ -20,18 +20,6 @@ from cpplan.verification.piece_bands import Bands, CutOp, Part, Span
 from cpplan.verification.piece_lines import cut_tensors
 
 
-def graph_of_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Graph:
-    """The graph whose ops are the pieces of a plan; the same one if there are none.
-
-    Raises
-    ------
-    VerificationError
-        If an op cannot be cut as planned, or its pieces do not write every element of an output
-        exactly once, or read bytes that are in no band; names the op.
-    """
-    return describe_pieces(graph, pieces).graph if pieces else graph
-
-
 @dataclass(frozen=True, slots=True)
 class Described:
     """A graph of pieces, with the parts of the model that its tensors and ops are.
@@ -59,7 +47,8 @@ def describe_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Described:
     Raises
     ------
     VerificationError
-        As :func:`graph_of_pieces`.
+        If an op cannot be cut as planned, or its pieces do not write every element of an output
+        exactly once, or read bytes that are in no band; names the op.
     """
     cut: dict[str, CutOp] = {}
     places = cut_tensors(graph)

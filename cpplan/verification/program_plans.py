@@ -17,14 +17,13 @@ import numpy as np
 
 from cpplan.model.certificates import ForcedAt
 from cpplan.model.errors import VerificationError
-from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, runs_once
-from cpplan.verification.access_trace import Access, replay
+from cpplan.verification.access_trace import Access
 from cpplan.verification.aliasing import Union, shared_unions
 from cpplan.verification.bound_table import (
     FOOTPRINT,
@@ -45,6 +44,7 @@ from cpplan.verification.hand_overs import (
     least_bytes_handed_over,
 )
 from cpplan.verification.layout import check_addresses, check_pools
+from cpplan.verification.lowering import Lowered
 from cpplan.verification.matched_buffers import match_buffers
 from cpplan.verification.needed_buffers import (
     check_costs,
@@ -52,13 +52,12 @@ from cpplan.verification.needed_buffers import (
     in_pools,
     needed_buffers,
     planned_offsets,
-    planned_program,
 )
 from cpplan.verification.never_shared import never_shared
 from cpplan.verification.piece_copies import copied_bytes
-from cpplan.verification.pieces import Described, describe_pieces
+from cpplan.verification.pieces import Described
 from cpplan.verification.pool_objective import is_peak
-from cpplan.verification.relations import check_relations, pairs_in_place
+from cpplan.verification.relations import check_relations
 from cpplan.verification.shared_bound import least_bytes
 from cpplan.verification.storages import relaxed_by
 
@@ -68,8 +67,7 @@ class Needs(NamedTuple):
 
     ``apart`` is the problem of bytes that no plan shares, if bytes may be shared by choice;
     ``disjoint`` is true if buffers share bytes only where one takes them over from another;
-    ``least_cost`` is the lower bound on the cost that duals prove; ``accesses`` are those of the
-    program, if they had to be listed.
+    ``least_cost`` is the lower bound on the cost that duals prove.
     """
 
     buffers: Problem
@@ -78,21 +76,18 @@ class Needs(NamedTuple):
     floors: Floors = Floors()
     disjoint: bool = False
     least_cost: int | float | None = None
-    accesses: Sequence[Access] = ()
 
 
-def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
-    """Needs of a plan for a graph or program, after a check of everything except its buffers.
+def check_program_plan(lowered: Lowered) -> Needs:
+    """Needs of a plan in which nothing moves, after a check of everything except its buffers.
 
     Raises
     ------
     VerificationError
         Names the op or tensor for which the order, the cost, an alias or a view is wrong.
     """
-    graph = source.graph if isinstance(source, Program) else source
-    described = describe_pieces(graph, plan.pieces) if plan.pieces else None
-    program = planned_program(source, plan, described)
-    if described is None:
+    plan, program = lowered.plan, lowered.program
+    if not plan.pieces:
         _check_copied(None, program, plan, ())
     # Bytes that pieces copy can only be counted on the access trace.
     alone = tuple(plan.pools) == (Pool(),) and not plan.pieces
@@ -100,11 +95,11 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
         return found
     if _moves_alone(plan) and runs_once(program) and (found := _check_pooled(program, plan)):
         return found
-    accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
+    accesses, runs = lowered.accesses, lowered.runs
     needed = needed_buffers(accesses, plan.pools)
-    if described is not None:  # bytes copied depend on the offsets
+    if plan.pieces:  # bytes copied depend on the offsets
         match_buffers(needed, plan, planned_offsets(plan))
-        _check_copied(described, program, plan, accesses)
+        _check_copied(lowered.described, program, plan, accesses)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, runs)
@@ -112,14 +107,14 @@ def check_program_plan(source: Graph | Program, plan: Plan) -> Needs:
     unions = shared_unions(plan, accesses, runs)
     cost = cited_cost(program, plan, accesses, runs)
     if is_peak(needed, plan.objective):
-        floors = cited_floors(program, plan, accesses, runs, graph)
-        return Needs(needed, unions, floors=floors, least_cost=cost, accesses=accesses)
+        floors = cited_floors(program, plan, accesses, runs, lowered.model)
+        return Needs(needed, unions, floors=floors, least_cost=cost)
     claims = bool(plan.objective_bound) or plan.lower_bound is not None
     if not (plan.sharing and claims):
-        return Needs(needed, unions, least_cost=cost, accesses=accesses)
+        return Needs(needed, unions, least_cost=cost)
     apart = never_shared(needed, plan.sharing, accesses, runs)
     floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
-    return Needs(needed, unions, apart, floors, accesses=accesses)
+    return Needs(needed, unions, apart, floors)
 
 
 def _check_single_runs(program: Program, plan: Plan) -> Needs | None:

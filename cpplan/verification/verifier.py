@@ -19,13 +19,10 @@ from cpplan.verification.claims import (
     check_pooled_claims,
 )
 from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
+from cpplan.verification.lowering import Lowered, lower, with_fixed_sizes
 from cpplan.verification.matched_buffers import match_buffers
-from cpplan.verification.moved_plans import (
-    Moved,
-    check_moved_bounds,
-    copied_with_moves,
-    read_moves,
-)
+from cpplan.verification.moved_plans import check_moved_bounds, check_moving, copied_with_moves
+from cpplan.verification.moves import BareProgram
 from cpplan.verification.needed_buffers import (
     check_types,
     integers,
@@ -93,24 +90,17 @@ def check_plan(
     if not isinstance(source, Problem) and plan.offset is not None:
         check_symbols(source.graph if isinstance(source, Program) else source, plan)
     if plan.spills:
-        moved, copied = _check_moved(source, plan, dims)
+        lowered, bare, copied = _check_moved(source, plan, dims)
         if plan.copied_bytes != copied:
             raise VerificationError(
                 f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
             )
-        assert not isinstance(source, Problem)
-        return check_moved_bounds(source, plan, moved)
-    if dims:
-        from cpplan.program.binding import bind_both
-
-        source, plan = bind_both(source, plan, dims)
-    elif plan.symbols is not None and plan.symbols.sizes and plan.offset is not None:
-        from cpplan.program.binding import bind_largest
-
+        return check_moved_bounds(lowered, bare)
+    if not dims and plan.symbols is not None and plan.offset is not None:
         for values in plan.symbols.sizes:
             verify(source, plan, dims=values)
-        source, plan = bind_largest(source, plan)
-    return _check_placed(source, plan)[0]
+    source, plan = with_fixed_sizes(source, plan, dims)
+    return _check_placed(source if isinstance(source, Problem) else lower(source, plan), plan)
 
 
 def _check_said_once(plan: Plan) -> None:
@@ -128,22 +118,24 @@ def verify_counting(source: Graph | Program, plan: Plan) -> Plan:
     For plans in which tensors move: their accesses, which the checks need, are listed only once.
     """
     check_types(source, plan)
-    moved, copied = _check_moved(source, plan, None)
-    plan = replace(plan, copied_bytes=copied)
-    check_moved_bounds(source, plan, moved)
-    return plan
+    lowered, bare, copied = _check_moved(source, plan, None)
+    check_moved_bounds(lowered, bare)
+    return replace(plan, copied_bytes=copied)
 
 
 def _check_moved(
     source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
-) -> tuple[Moved, int | None]:
-    """The plan with its moves as ops, after all checks of that, and the bytes that it copies."""
-    moved = read_moves(source, plan, dims)
-    _, needs = _check_placed(moved.there.program.graph, moved.still)
-    return moved, copied_with_moves(moved, needs.accesses)
+) -> tuple[Lowered, BareProgram, int | None]:
+    """The plan lowered, its ops without moves, and the bytes copied, after checks of all three."""
+    if isinstance(source, Problem) or dims or plan.symbols is not None:
+        raise VerificationError("only plans for a graph of fixed sizes have moves")
+    lowered = lower(source, plan)
+    bare = check_moving(lowered)
+    _check_placed(lowered, lowered.plan)
+    return lowered, bare, copied_with_moves(lowered)
 
 
-def _check_placed(source: Graph | Program | Problem, plan: Plan) -> tuple[Proofs, Needs]:
+def _check_placed(source: Lowered | Problem, plan: Plan) -> Proofs:
     """Check a plan of fixed sizes in which nothing moves."""
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper", "pool"):
@@ -152,7 +144,7 @@ def _check_placed(source: Graph | Program | Problem, plan: Plan) -> tuple[Proofs
         _check_problem_plan(source, plan)
         needs = Needs(source)
     else:
-        needs = check_program_plan(source, plan)
+        needs = check_program_plan(source)
     needed = needs.buffers
     offset, pool = match_buffers(needed, plan, offset)
     rectangles = cut_gaps(needed)
@@ -167,7 +159,7 @@ def _check_placed(source: Graph | Program | Problem, plan: Plan) -> tuple[Proofs
     else:
         padded = needed.aligned_to(needed.pools[0].alignment)
         proofs = check_claims(padded, plan, rectangles, needs.floors, needs.least_cost)
-    return proofs, needs
+    return proofs
 
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cpplan import Graph, Op, Plan, Pool, Tensor, solve
 from cpplan.io.c_header import format_c_header
 from cpplan.model.errors import InputError
-from cpplan.verification.moves import moved_program
+from cpplan.verification.lowering import Lowered
 
 HERE = Path(__file__).parent
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs the C compiler gcc")
@@ -42,7 +42,7 @@ def plan_in(capacity: int, **options) -> Plan:
 def operands(plan: Plan) -> str:
     """Macros for the operand ``x`` of op ``f`` and so on, from the plan."""
     graph = spilled_ops()
-    moved = moved_program(graph, plan)
+    moved = Lowered(graph, plan).moved
 
     def pointer(copy: str) -> str:
         row = plan.row[copy]

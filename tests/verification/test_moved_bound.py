@@ -16,7 +16,7 @@ from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
-from cpplan.verification.moves import Still
+from cpplan.verification.moves import BareProgram
 
 # A result that nothing reads does not fit beside the input.
 UNUSED = Case(
@@ -31,7 +31,7 @@ UNUSED = Case(
 )
 
 
-def _read(case: Case) -> tuple[Still, Plan]:
+def _read(case: Case) -> tuple[BareProgram, Plan]:
     """The ops in the given order and what a plan says of the pools, without moves and offsets."""
     program, none = to_anf(case.graph), np.zeros(0, np.int64)
     plan = Plan(
@@ -39,7 +39,7 @@ def _read(case: Case) -> tuple[Still, Plan]:
         residency=case.residency, sharing=("in place",) if case.in_place else (),
         time_bound=0 if case.time else None,
     )  # fmt: skip
-    return Still(program, case.residency), plan
+    return BareProgram(program, case.residency), plan
 
 
 def _prices(case: Case, rng: random.Random) -> RoomPrices:

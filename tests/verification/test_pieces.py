@@ -21,7 +21,7 @@ from cpplan.splitting import bounds
 from cpplan.splitting.piece_graph import split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.verification.piece_bound import least_piece
-from cpplan.verification.pieces import graph_of_pieces
+from cpplan.verification.pieces import describe_pieces
 
 Mutation = Callable[[random.Random, Plan], "Plan | None"]
 PLANS: list[tuple[Graph, Plan]] = []
@@ -34,7 +34,7 @@ def test_the_planner_and_the_checker_derive_one_graph_of_pieces(seed: int) -> No
     pieces = random_pieces(rng, graph)
     if not pieces:
         return
-    ours, theirs = split_graph(graph, pieces).graph, graph_of_pieces(graph, pieces)
+    ours, theirs = split_graph(graph, pieces).graph, describe_pieces(graph, pieces).graph
     assert set(ours.ops) == set(theirs.ops)
     assert set(ours.tensors) == set(theirs.tensors)
     assert [op.name for op in ours.ops] == [op.name for op in theirs.ops]
@@ -205,7 +205,7 @@ def test_a_wrong_cut_is_named(entry: Pieces, message: str) -> None:
     net = Network()
     net.conv(net.image(8, 4, 2), 4)
     with pytest.raises(VerificationError, match=message):
-        graph_of_pieces(net.graph(), [entry])
+        describe_pieces(net.graph(), [entry])
 
 
 def test_pieces_of_an_op_in_place_wait_for_their_bands_alone() -> None:
@@ -215,7 +215,7 @@ def test_pieces_of_an_op_in_place_wait_for_their_bands_alone() -> None:
     net.conv(y, 2)
     graph = net.graph()
     cuts = [Pieces(name, ("rows",), ((4,),)) for name in ("conv0", "relu_1")]
-    for found in (split_graph(graph, cuts).graph, graph_of_pieces(graph, cuts)):
+    for found in (split_graph(graph, cuts).graph, describe_pieces(graph, cuts).graph):
         assert found.op["relu_1[0:4]"].after == ()
     assert cpplan.solve(graph, split=True, in_place=True, time_limit=5).pieces
 
@@ -227,8 +227,8 @@ def test_readers_of_a_view_wait_for_the_bands_written_before_it_was_made() -> No
     net.ops[-1] = replace(net.ops[-1], after=("relu_1",))
     graph = net.graph()
     cuts = [Pieces("relu_1", ("rows",), ((4,),)), Pieces("conv3", ("columns",), ((4,),))]
-    for found in (split_graph(graph, cuts).graph, graph_of_pieces(graph, cuts)):
+    for found in (split_graph(graph, cuts).graph, describe_pieces(graph, cuts).graph):
         assert found.op["conv3[0:4]"].after == ()
     # An op that runs whole waits for all pieces.
-    for found in (split_graph(graph, cuts[:1]).graph, graph_of_pieces(graph, cuts[:1])):
+    for found in (split_graph(graph, cuts[:1]).graph, describe_pieces(graph, cuts[:1]).graph):
         assert found.op["conv3"].after == ("relu_1[0:4]", "relu_1[4:8]")

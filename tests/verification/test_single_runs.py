@@ -19,7 +19,7 @@ from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, runs_once
-from cpplan.verification import program_plans
+from cpplan.verification import lowering
 from cpplan.verification.access_trace import trace
 from cpplan.verification.needed_buffers import needed_buffers
 from cpplan.verification.program_plans import buffers_of_single_runs
@@ -89,7 +89,7 @@ def test_a_program_of_single_runs_is_verified_without_a_trace(
         raise AssertionError("traced op by op")
 
     plan = cpplan.solve(graph)
-    monkeypatch.setattr(program_plans, "replay", refuse)
+    monkeypatch.setattr(lowering, "replay", refuse)
     cpplan.verify(graph, plan)
     with pytest.raises(VerificationError, match="'y' has upper 1 in the plan, but needs 2"):
         cpplan.verify(graph, replace(plan, upper=plan.upper.clip(max=1)))

@@ -104,11 +104,13 @@ def _with_moves_as_ops(
     plan: Plan, source: Graph | Program | Problem, notes: dict[str, str]
 ) -> tuple[Plan, Graph]:
     """The plan and the graph with moves as ops; adds the bytes moved to the notes."""
+    from dataclasses import replace
+
     from cpplan.model.byte_sizes import format_bytes
     from cpplan.model.errors import InputError
     from cpplan.model.graph import Graph
     from cpplan.program.anf import Program
-    from cpplan.verification.moves import moving_graph, without_moves
+    from cpplan.verification.lowering import Lowered
 
     graph = source.graph if isinstance(source, Program) else source
     if not isinstance(graph, Graph):
@@ -127,6 +129,5 @@ def _with_moves_as_ops(
             notes[f"{move.kind} of {move.tensor} ({move.name})"] = (
                 f"{move.source} \N{RIGHTWARDS ARROW} {move.target}, {format_bytes(move.size)}"
             )
-    graph, plan, _ = moving_graph(graph, plan)
-    made, still = without_moves(graph, plan)
-    return still, made
+    lowered = Lowered(graph, plan)
+    return replace(lowered.plan, base_cost=plan.base_cost), lowered.graph
