@@ -391,6 +391,9 @@ def _with_cost_bound(plan: Plan, own: Plan) -> Plan:
     """The plan of a smaller search over several pools, where only bounds on the cost carry over."""
     found = replace(
         plan,
+        lower_bound=None,
+        bound_by=None,
+        objective_bound=(),
         cost_bound=own.cost_bound,
         cost_bound_by=own.cost_bound_by,
         cost_certificate=own.cost_certificate,

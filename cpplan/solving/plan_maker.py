@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,8 @@ def make_plan(
     first, last = ends
     if packed.pooled is not None:
         pooled = _make_pooled_plan(packed, residency, searched, runtime, history)
+        if searched is not None and _has_orders(packed.source):
+            pooled = _for_every_order(pooled, searched.bound)
         return replace(pooled, first=first, last=last)
     problem, peak = packed.problem, packed.peak
     bound, scope, found_by = packed.bound, _scope(searched), packed.found_by
@@ -140,7 +143,7 @@ def make_remat_plan(
     """
     packed, outcome, limit = found.packed, found.outcome, found.limit
     if packed.pooled is not None:
-        plan = _make_pooled_plan(packed, residency, None, runtime, history)
+        plan = _without_pool_bounds(_make_pooled_plan(packed, residency, None, runtime, history))
         fits = plan.offset is not None
     else:
         fits = limit is None or packed.peak <= limit
@@ -300,7 +303,7 @@ def _make_pooled_plan(
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
-    """A plan for several pools; the bounds on its objective hold for its order."""
+    """A plan for several pools; the bounds on its objective hold for its order alone."""
     problem, result = packed.problem, packed.pooled
     assert result is not None
     packing = result.packing
@@ -329,6 +332,42 @@ def _make_pooled_plan(
         runtime=runtime,
         history=tuple(history),
         message=packing.message,
+    )
+
+
+def _has_orders(source: Program | Problem) -> bool:
+    """True if the ops of a program may run in another order."""
+    assert isinstance(source, Program)
+    before = source.graph.predecessors
+    return any(one not in before[two] for one, two in pairwise(source.order))
+
+
+def _for_every_order(plan: Plan, least: int) -> Plan:
+    """A plan of a searched order in several pools, with what holds for every order.
+
+    ``least`` are the bytes that every order needs. All other bounds are of one order.
+    """
+    if plan.offset is not None:
+        return _without_pool_bounds(plan)
+    rooms = [pool.capacity for pool in plan.pools]
+    room = sum(each for each in rooms if each is not None)
+    if None not in rooms and least > room:
+        return plan
+    largest = int(plan.size.max(initial=0))
+    if None not in rooms and all(largest > each for each in rooms if each is not None):
+        return plan
+    message = f"in the order of fewest live bytes: {plan.message}"
+    return _without_pool_bounds(replace(plan, status="unknown", message=message))
+
+
+def _without_pool_bounds(plan: Plan) -> Plan:
+    """A plan in several pools without its bounds, which hold for one order without repetitions."""
+    return replace(
+        plan,
+        status="feasible" if plan.offset is not None else plan.status,
+        lower_bound=None,
+        bound_by=None,
+        objective_bound=(),
     )
 
 

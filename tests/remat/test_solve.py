@@ -353,7 +353,9 @@ def test_a_cost_limit_empties_the_second_pool():
     once = checked(graph, cpplan.solve(graph, **options))
     assert once.pool_peaks == {"fast": 12, "slow": 2}
     plan = checked(graph, cpplan.solve(graph, remat=True, cost_limit=1.2, **options))
-    assert (plan.status, plan.pool_peaks, plan.cost) == ("optimal", {"fast": 12, "slow": 0}, 6)
+    assert (plan.pool_peaks, plan.cost) == ({"fast": 12, "slow": 0}, 6)
+    # The bounds of several pools are of one order without repetitions.
+    assert (plan.status, plan.objective_bound, plan.lower_bound) == ("feasible", (), None)
 
 
 def test_an_op_that_writes_into_an_input_finds_it_there():

@@ -16,7 +16,7 @@ from cpplan.spilling import moves as order_moves
 from cpplan.spilling.bounds import bound_by_prices
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.search import one_order
-from cpplan.verification import moves
+from cpplan.verification import lowering, moves
 from tests.benchmarks.time_limits import GRAPHS, with_axes
 
 
@@ -85,7 +85,7 @@ def test_the_check_makes_the_graph_of_moves_by_itself(monkeypatch):
         made.append(given)
         return moved.program_with_moves(*given)
 
-    monkeypatch.setattr(moves, "program_with_moves", make)
+    monkeypatch.setattr(lowering, "program_with_moves", make)
     assert in_half(GRAPHS["residual"](60)).moved_bytes
     assert len(made) == 1
 

@@ -40,7 +40,7 @@ from cpplan.splitting import lines
 from cpplan.splitting.bounds import least_piece
 from cpplan.splitting.lines import Lines, can_split
 from cpplan.splitting.problem import SplitProblem
-from cpplan.verification import program_plans
+from cpplan.verification import lowering, program_plans
 from cpplan.verification.access_trace import replay
 from cpplan.verification.piece_bound import least_piece as checked_least_piece
 from cpplan.verification.shared_bound import Sharing
@@ -382,7 +382,7 @@ def test_a_plan_without_pieces_is_checked_without_an_access_trace(monkeypatch):
     graph = with_axes(GRAPHS["residual"](40))
     plan = solve(graph, split=True, deterministic=True, time_limit=0.01)
     assert (plan.pieces, plan.copied_bytes, plan.bound_by) == ((), 0, "least piece")
-    monkeypatch.setattr(program_plans, "replay", None)
+    monkeypatch.setattr(lowering, "replay", None)
     verify(graph, plan)
     with pytest.raises(VerificationError, match="copied bytes"):
         verify(graph, replace(plan, copied_bytes=1))
