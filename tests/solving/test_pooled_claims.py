@@ -15,7 +15,7 @@ OBJECTIVES = "preference", "total", "cost"
 
 
 def orders_of(graph: Graph, most: int) -> Iterator[tuple[str, ...]]:
-    """Orders of the ops, at most so many."""
+    """Yield the first orders of the ops, up to ``most``."""
     found = 0
 
     def extend(order: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
