@@ -60,11 +60,12 @@ if TYPE_CHECKING:
     )
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None, through: Literal["tvm"] | None,
     points: int, time_limit: float, spill: bool, pools: tuple[Pool, ...] | None,
-    json_path: str | None, **options: Any,
+    json_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Print the memory that recomputation, pieces or spilling save in MODEL, and their cost."""
     import json
@@ -73,6 +74,7 @@ def pareto(
     in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.comparison.pareto_curve import pareto_plans
     from cpplan.io import load
+    from cpplan.report.progress import watching
     from cpplan.report.tables import format_tradeoff
     from cpplan.runtime.atomic import write_text
 
@@ -85,11 +87,14 @@ def pareto(
         through=through,
     )
     if spill or pools is not None:
-        _print_moves(model, source, points, time_limit, json_path, spill, pools, options)
+        with watching(enabled=not quiet) as progress:
+            options["progress"] = progress
+            _print_moves(model, source, points, time_limit, json_path, spill, pools, options)
         return
     if options.pop("objective") != "preference":
         raise InputError("--objective is for the time of moves: give --spill too")
-    with naming(model):
+    with naming(model), watching(enabled=not quiet) as progress:
+        options["progress"] = progress
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
     keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")
     rows = [{key: getattr(plan, key) for key in keys} for plan in plans]

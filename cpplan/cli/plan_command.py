@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,7 @@ from cpplan.solving.request import OPTIONS, Request
 
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan
+    from cpplan.model.plan_data import Progress
 
 
 @click.command(
@@ -89,7 +91,6 @@ def plan(
     from cpplan.io import load
     from cpplan.io.formats import decisions_of
     from cpplan.io.plan_json import plan_text
-    from cpplan.report.progress import watching
     from cpplan.runtime.collection import keeping_objects
     from cpplan.runtime.interrupts import holding_interrupts
     from cpplan.solving.suggestions import suggest_decisions, suggesting_time
@@ -119,7 +120,7 @@ def plan(
         request = request.within(request.time_limit - (time.monotonic() - started))
     seconds = suggesting_time(source, request)
     with holding_interrupts() as hold:
-        with naming(model), watching(enabled=not quiet) as progress:
+        with naming(model), _watching(request, quiet) as progress:
             asked = replace(request, suggest=0.0, progress=progress)
             result = planned(source, asked.within(request.time_limit - seconds))
             hold()
@@ -166,6 +167,15 @@ def _plan(
     from cpplan.solving.pipeline import solve_arena
 
     return solve_arena(source, request)
+
+
+def _watching(
+    request: Request, quiet: bool
+) -> AbstractContextManager[Callable[[Progress], None] | None]:
+    from cpplan.report.progress import watching
+
+    seconds = None if request.deterministic else request.time_limit
+    return watching(enabled=not quiet, seconds=seconds)
 
 
 def _take_best(model: str, through: str | None, options: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
-from cpplan.model.plan_data import Status
+from cpplan.model.plan_data import Status, of_point
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.remat.cut_bounds import RUNS_ONCE
@@ -104,7 +104,9 @@ def pareto_plans(
             if plans and interrupted():
                 break
             limit = most - (most - least) * k // (points - 1)
-            plans.append(solve_request(source, replace(once, remat=True, memory_limit=limit)))
+            watched = of_point(once.progress, k, points)
+            asked = replace(once, remat=True, memory_limit=limit, progress=watched)
+            plans.append(solve_request(source, asked))
     return _consistent(first, plans)
 
 

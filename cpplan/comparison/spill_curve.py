@@ -13,6 +13,7 @@ from cpplan.comparison.spill_comparison import ordered_program
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
+from cpplan.model.plan_data import of_point
 from cpplan.model.pool import Pool, check_pools
 from cpplan.model.residency import choose_residency
 from cpplan.program.anf import Program
@@ -113,7 +114,7 @@ def spill_curve(
                 spill=True,
                 pools=[fast, regions[1]],
                 time_limit=time_limit / points,
-                **options,
+                **{**options, "progress": of_point(options.get("progress"), k, points)},
             )
             timed = plan.time_bound is not None
             here = spill_problem(program, residency, (fast, regions[1]), share=share, time=timed)

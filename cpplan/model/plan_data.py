@@ -6,7 +6,7 @@ asked for, so that the same input, seed and one worker give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -38,6 +38,17 @@ class Progress(NamedTuple):
     peak: int | None
     lower_bound: int | None
     source: str
+
+
+def of_point(
+    progress: Callable[[Progress], None] | None, number: int, points: int
+) -> Callable[[Progress], None] | None:
+    """A callback for one plan of a curve: its events name the point, counted from 0."""
+    if progress is None:
+        return None
+    return lambda event: progress(
+        event._replace(source=f"point {number + 1} of {points}: {event.source}")
+    )
 
 
 class Relation(NamedTuple):

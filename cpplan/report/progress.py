@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,11 +14,13 @@ from cpplan.runtime.streams import write_to
 
 
 @contextmanager
-def watching(*, enabled: bool = True) -> Iterator[Callable[[Progress], None] | None]:
+def watching(
+    *, enabled: bool = True, seconds: float | None = None
+) -> Iterator[Callable[[Progress], None] | None]:
     """A callback for ``solve``: a live line on a terminal, a line per improvement elsewhere.
 
     The terminal line appears only if the run takes long enough to be watched, so that easy models
-    do not pay for it.
+    do not pay for it. It says how much of the time limit of ``seconds`` is left.
     """
     if not enabled:
         yield None
@@ -25,7 +28,7 @@ def watching(*, enabled: bool = True) -> Iterator[Callable[[Progress], None] | N
         # A caller that closed stderr still wants the plan.
         yield _write_line
     else:
-        line = _Line()
+        line = _Line(seconds)
         try:
             yield line.update
         finally:
@@ -54,9 +57,10 @@ class _Line:
 
     _WATCHED_AFTER = 0.5
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float | None) -> None:
         from threading import Timer
 
+        self._seconds, self._began = seconds, time.monotonic()
         self._latest: Progress | None = None
         self._status = None
         self._timer = Timer(self._WATCHED_AFTER, self._open)
@@ -66,7 +70,14 @@ class _Line:
     def update(self, event: Progress) -> None:
         self._latest = event
         if self._status is not None:
-            self._status.update(describe(event))
+            self._status.update(self._text(event))
+
+    def _text(self, event: Progress) -> str:
+        """An improvement, and the time left when it was made."""
+        if self._seconds is None:
+            return describe(event)
+        left = max(0.0, self._seconds - (time.monotonic() - self._began))
+        return f"{describe(event)}  {left:.0f} s left"
 
     def close(self) -> None:
         self._timer.cancel()
@@ -76,6 +87,7 @@ class _Line:
     def _open(self) -> None:
         from rich.console import Console
 
-        status = Console(stderr=True).status(describe(self._latest) if self._latest else "planning")
+        text = self._text(self._latest) if self._latest else "planning"
+        status = Console(stderr=True).status(text)
         status.start()
         self._status = status  # type: ignore[assignment]
