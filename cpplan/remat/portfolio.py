@@ -1,9 +1,8 @@
 """The searches for a schedule within a limit on live bytes, or on the cost, in turns.
 
 First come orders without repetitions: the given order, then a searched one. Then come schedules by
-eviction and checkpoints, and local search; if there are few units, also CP-SAT on all of them.
-Bounds are proved in between: on the bytes of every schedule, and on the cost of every schedule
-within the limit.
+eviction, and local search; if there are few units, also CP-SAT on all of them. Bounds are proved in
+between: on the bytes of every schedule, and on the cost of every schedule within the limit.
 """
 
 from __future__ import annotations
@@ -233,7 +232,7 @@ class ScheduleSearch:
         return limit in self._walked
 
     def start(self, limit: int, budget: Budget, target: float = 0) -> RematOutcome:
-        """The best schedule by eviction and checkpoints from known orders, made once a limit.
+        """The best schedule by eviction from known orders, made once a limit.
 
         If all schedules that fit cost more than ``target``, more rules are tried.
         """

@@ -11,7 +11,7 @@ from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.printable import printable
 from cpplan.model.text_table import format_table
 
-PROVED = "proved the smallest that the setting allows"
+PROVED = "proved the smallest that the setting allows; of others, the least that none can be below"
 
 
 def format_summary(summary: Summary) -> str:
@@ -73,7 +73,7 @@ def _format(ratio: float | None) -> str:
 
 
 def format_models(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Bytes of every model under baselines and settings, with a star if proved the smallest.
+    """Bytes of every model under baselines and settings, with a star if proved, else the bound.
 
     Parameters
     ----------
@@ -106,10 +106,17 @@ def _justify(line: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _planned(row: Mapping[str, Any]) -> str:
-    """A row's bytes, or its status or error if there is no plan."""
+    """A row's bytes with a star or their bound, or its status or error if there is no plan."""
     if row.get("bytes") is None:
         return "error" if row.get("error") else str(row.get("status") or "")
-    return format_bytes(int(row["bytes"])) + (" *" if row.get("status") == "optimal" else "")
+    need, bound = format_bytes(int(row["bytes"])), row.get("bound")
+    if row.get("status") == "optimal":
+        return f"{need} *"
+    return (
+        need
+        if bound is None
+        else f"{need} (\N{GREATER-THAN OR EQUAL TO} {format_bytes(int(bound))})"
+    )
 
 
 def _baseline(rows: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -410,7 +410,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     "orders without the beam": (ORDERED, ((ordering_solve, "COMPILED", ()),)),
     "schedules without their offsets": (SCHEDULES, {"remat": {"together_units": 0}}),
     "schedules without the chain program": (WITHIN, ((portfolio, "as_chain", nothing),)),
-    "schedules without checkpoints": (SCHEDULES, ((starts, "checkpoint", nothing),)),
     "schedules without reach": (
         SCHEDULES,
         ((ScheduleSearch, "_look_for_reach", nothing),),

@@ -1,4 +1,4 @@
-"""First schedules for a search: by dropping values, checkpoints, minimum cuts and eviction."""
+"""First schedules for a search: by dropping values, minimum cuts and eviction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.heuristics.checkpoints import checkpoint
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictions
@@ -75,9 +74,6 @@ def first_schedules(
         for order, found in zip(tried, made, strict=True):
             if problem.peak(order) > limit:
                 found.append(Start(drop(problem, order, limit, deadline), DROPPING))
-                schedule = checkpoint(problem, limit, deadline, order)
-                if schedule is not None:
-                    found.append(Start(schedule, "chen"))
         excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
         base = problem.total_cost(range(len(problem)))
         if math.isinf(most_cost) and (excess > 0 or cost > (1 + _CUT_EXTRA) * base):
