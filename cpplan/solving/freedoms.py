@@ -39,9 +39,9 @@ from cpplan.solving.tuning import SolvingTuning
 from cpplan.verification.bound_table import EVERY_OP_ONCE, NOTHING
 from cpplan.verification.verifier import verify, verify_counting
 
-# Share of the time kept for searches with fewer freedoms; in several pools, repetitions and pieces
-# are chosen by estimates of each pool alone, which mislead more often.
-_SMALLER_SHARE, _SMALLER_POOLED_SHARE = 0.1, 0.6
+# Share of the time kept for searches with fewer freedoms; where repetitions or pieces are chosen
+# together with each other or with pools, estimates mislead more often.
+_SMALLER_SHARE, _SMALLER_ESTIMATED_SHARE = 0.1, 0.6
 # Each of these searches gets the time left divided by their number, but by this at most.
 _SMALLER_AT_ONCE = 4
 # Share of the time for the fast pool alone, and with pieces.
@@ -107,6 +107,8 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
         if slot.expired():
             slot = Deadline(tuning.grace, deterministic=deadline.deterministic)
         runs.take(asked, slot)
+    if smaller:
+        runs.go_on(deadline)
     return runs.ended()
 
 
@@ -121,6 +123,8 @@ class _Runs:
         self._missing: Plan | None = None
         self._events: list[Progress] = []
         self._refused: list[Exception] = []
+        # The last search with fewer freedoms that found as good a plan as the best, and its time.
+        self._best_smaller: tuple[Request, float] | None = None
         # True if the fast pool alone may hold everything, though no plan was found.
         self._may_fit = False
         self.best: Plan | None = None
@@ -152,12 +156,24 @@ class _Runs:
 
         The plan of the first search has the claims that the best plan will have.
         """
-        budget = self._budget.until(deadline)
+        budget, given = self._budget.until(deadline), deadline.remaining()
         with self._noting_defects(asked):
             if asked is self._request:
                 self._own = self.best = self._search(self._source, asked, budget)
-            else:
-                self._offer(self._search(self._source, replace(asked, progress=None), budget))
+            elif self._offer(self._search(self._source, replace(asked, progress=None), budget)):
+                self._best_smaller = asked, given
+
+    def go_on(self, deadline: Deadline) -> None:
+        """Make the best search with fewer freedoms again in the time left, if it had less.
+
+        A search divides its time among its stages, and may end before it is up.
+        """
+        while not self.settled and self._best_smaller is not None:
+            asked, given = self._best_smaller
+            if deadline.remaining() <= given:
+                return
+            self._best_smaller = None
+            self.take(asked, deadline.share(1.0))
 
     @contextmanager
     def _noting_defects(self, asked: Request) -> Iterator[None]:
@@ -184,14 +200,14 @@ class _Runs:
         foreseen = isinstance(error, CpplanError) and not isinstance(error, VerificationError)
         return not foreseen and self._request.algorithm is None
 
-    def _offer(self, plan: Plan) -> None:
-        """Keep the plan of a smaller search if it is better."""
+    def _offer(self, plan: Plan) -> bool:
+        """Keep the plan of a smaller search if it is better; false if it is worse."""
         request, best = self._request, self.best
         if plan.offset is None:
             self._missing = self._missing or plan
-            return
+            return False
         if best is not None and self._value(plan) >= self._value(best):
-            return
+            return self._value(plan) == self._value(best)
         found_by = plan.found_by
         if self._own is None:
             plan = _without_bounds(plan)
@@ -202,6 +218,7 @@ class _Runs:
         verify(self._source, plan)
         self.best = plan
         self._record(f"with fewer freedoms: {found_by}", plan.peak)
+        return True
 
     def _value(self, plan: Plan) -> tuple[float, ...]:
         return _value(plan, self._source, self._request)
@@ -306,9 +323,9 @@ def _no_move_needed(plan: Plan, request: Request) -> dict[str, Any]:
 
 def _smaller_share(request: Request, deadline: Deadline) -> float:
     """Share of the time kept for searches with fewer freedoms."""
-    several = len(request.pools or ()) > 1
-    pooled = request.split if request.spill else request.remat and several
-    return _brief(_SMALLER_POOLED_SHARE, deadline) if pooled else _SMALLER_SHARE
+    several = len(request.pools or ()) > 1 or request.split
+    estimated = request.split if request.spill else request.remat and several
+    return _brief(_SMALLER_ESTIMATED_SHARE, deadline) if estimated else _SMALLER_SHARE
 
 
 def _brief(share: float, deadline: Deadline) -> float:

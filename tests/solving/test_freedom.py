@@ -15,13 +15,14 @@ import pytest
 from support.cases import FACTOR
 from support.random_models import random_model
 from support.sources import ROOT
-from support.split_networks import Network
+from support.split_networks import Network, random_network
 
 from cpplan import Graph, Op, Placement, Plan, Pool, Program, Tensor, load, simulate, solve, verify
 from cpplan.model.residency import Residency
 from cpplan.ordering import heuristics as orders
 from cpplan.ordering.problem import order_problem
 from cpplan.runtime.deadline import Deadline
+from cpplan.solving import pipeline
 from tests.benchmarks.time_limits import GRAPHS, layers
 
 FREEDOM = {
@@ -314,3 +315,21 @@ def test_inputs_that_pieces_leave_unread_are_no_defect() -> None:
         pools=[Pool("fast", 1 << 20), Pool("slow")], deterministic=True, workers=1,
     )  # fmt: skip
     assert plan.moved_bytes is not None
+
+
+def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
+    search, asked = pipeline._search, []
+
+    def noting(source: Any, request: Any, budget: Any) -> Plan:
+        asked.append((request.freedoms, budget.deadline.remaining()))
+        return search(source, request, budget)
+
+    monkeypatch.setattr(pipeline, "_search", noting)
+    graph = random_network(random.Random(3))
+    plan = solve(graph, split=True, remat=True, cost_limit=1.0, deterministic=True, time_limit=1.5)
+    alone = solve(graph, split=True, deterministic=True, time_limit=1.5)
+    assert plan.status == "feasible"
+    times = [seconds for freedoms, seconds in asked if freedoms == {"split"}]
+    assert len(times) == 3  # twice beside repetitions, and alone
+    assert times[1] > times[0]
+    assert plan.peak <= alone.peak

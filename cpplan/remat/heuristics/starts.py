@@ -101,9 +101,9 @@ def first_schedules(
             for order, found in zip(tried[:_EVICTED_ORDERS], made, strict=False):
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
-                    schedule = evictions.run(order, limit, rule, deadline)
-                    if schedule is not None:
-                        found.append(Start(schedule, name))
+                    evicted = evictions.run(order, limit, rule, deadline)
+                    if evicted is not None:
+                        found.append(Start(evicted, name))
     except TimeUpError:
         pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made), key=rank)
