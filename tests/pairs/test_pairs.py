@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.cases import FACTOR
-from support.pairs.cells import false_cell
+from support.pairs.cells import SLOW_TIME_LIMIT, TIME_LIMIT, false_cell
 from support.pairs.covering import cover
 from support.pairs.models import is_installed
 from support.pairs.options import OPTIONS, Cell, changed, forbidden
@@ -20,7 +20,9 @@ def cells(strength: int) -> list[Cell]:
     return cover(OPTIONS, strength, forbidden()).rows
 
 
-def false_cells(strength: int, block: int, blocks: int, folder: Path) -> list[str]:
+def false_cells(
+    strength: int, block: int, blocks: int, folder: Path, time_limit: float = TIME_LIMIT
+) -> list[str]:
     """Everything false about every ``blocks``-th cell."""
     finds = []
     for round_ in range(FACTOR):
@@ -29,7 +31,7 @@ def false_cells(strength: int, block: int, blocks: int, folder: Path) -> list[st
                 model = number + round_ * len(cells(strength))
                 finds += [
                     f"model {model}, {changed(cell)}: {find}"
-                    for find in false_cell(cell, model, folder)
+                    for find in false_cell(cell, model, folder, time_limit=time_limit)
                 ]
     return finds
 
@@ -42,4 +44,4 @@ def test_all_pairs_of_options_keep_every_rule(block: int, tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(SLOW_BLOCKS))
 def test_all_triples_of_options_keep_every_rule(block: int, tmp_path: Path) -> None:
-    assert false_cells(3, block, SLOW_BLOCKS, tmp_path) == []
+    assert false_cells(3, block, SLOW_BLOCKS, tmp_path, SLOW_TIME_LIMIT) == []

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.pairs.cells import Run
+from support.pairs.cells import SLOW_TIME_LIMIT, Run
 from support.pairs.covering import cover
 from support.pairs.models import Model, is_installed
 from support.pairs.options import OPTIONS, Cell, changed, forbidden
@@ -78,7 +78,7 @@ def false_cells(path: Path, number: int, folder: Path) -> list[str]:
     finds = []
     for k in range(number * count, (number + 1) * count):
         cell = cells[k % len(cells)]
-        found = Run(Model(graph, path), folder).check(cell)
+        found = Run(Model(graph, path), folder, time_limit=SLOW_TIME_LIMIT).check(cell)
         finds += [f"{path.name}, {changed(cell)}: {find}" for find in found]
     return finds
 
