@@ -88,7 +88,7 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
         if runs.settled:
             return runs.ended()
     smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
-    first = deadline.share(1 - _smaller_share(request, deadline)) if smaller else deadline
+    first = deadline.share(1 - _smaller_share(request, source, deadline)) if smaller else deadline
     before = deadline.remaining()
     runs.take(request, first)
     if first.cancelled:
@@ -321,10 +321,11 @@ def _no_move_needed(plan: Plan, request: Request) -> dict[str, Any]:
     return {"moved_bytes_bound": 0, "moved_bytes_bound_by": name}
 
 
-def _smaller_share(request: Request, deadline: Deadline) -> float:
+def _smaller_share(request: Request, source: Program | Problem, deadline: Deadline) -> float:
     """Share of the time kept for searches with fewer freedoms."""
-    several = len(request.pools or ()) > 1 or request.split
-    estimated = request.split if request.spill else request.remat and several
+    split = request.split and "split" in useful_freedoms(source)
+    several = len(request.pools or ()) > 1 or split
+    estimated = split if request.spill else request.remat and several
     return _brief(_SMALLER_ESTIMATED_SHARE, deadline) if estimated else _SMALLER_SHARE
 
 

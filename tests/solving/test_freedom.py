@@ -333,3 +333,22 @@ def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
     assert len(times) == 3  # twice beside repetitions, and alone
     assert times[1] > times[0]
     assert plan.peak <= alone.peak
+
+
+def test_pieces_that_no_op_can_have_take_no_time(monkeypatch):
+    """Without axes, the search with ``split`` has all the time that it has without."""
+    search, asked = pipeline._search, []
+
+    def noting(source: Any, request: Any, budget: Any) -> Plan:
+        asked.append(budget.deadline.remaining())
+        return search(source, request, budget)
+
+    monkeypatch.setattr(pipeline, "_search", noting)
+    graph = load(ROOT / "datasets/ordering/vgg11_training.json")
+    options = {"spill": True, "order": "search", "deterministic": True, "time_limit": 0.5}
+    pools = [Pool("fast", 60 << 20), Pool("slow")]
+    solve(graph, pools=pools, split=True, **options)
+    with_split = asked[0]
+    asked.clear()
+    solve(graph, pools=pools, **options)
+    assert with_split == asked[0]
