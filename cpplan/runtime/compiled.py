@@ -353,7 +353,7 @@ def _command(groups: Sequence[LoopGroup]) -> list[str]:
 
 @atexit.register
 def _stop_compiling() -> None:
-    for process in _compiling.values():
+    for process in list(_compiling.values()):  # other threads may still wait
         process.kill()
 
 

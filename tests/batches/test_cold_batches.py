@@ -33,7 +33,7 @@ def cold(monkeypatch, tmp_path):
             path = loop_cache.ready_libraries.get(kernel, tmp_path)
             monkeypatch.setitem(loop_cache.ready_libraries, kernel, path)
     yield tmp_path / "cache"
-    for process in compiled._compiling.values():
+    for process in list(compiled._compiling.values()):
         process.kill()
         process.communicate()
 

@@ -84,7 +84,7 @@ def test_the_first_group_is_not_slowed_down_by_more_than_there_are_cores(
     assert compiled.prepare_first((ONE, OTHER, third), Deadline(60))
     assert begun == [ONE, OTHER, third]
     assert not compiled.prepare_first((OTHER, third), Deadline(0.01))
-    for process in compiled._compiling.values():
+    for process in list(compiled._compiling.values()):
         process.kill()
         process.communicate()
 
