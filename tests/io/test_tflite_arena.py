@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.pages import blocks_of
 
 import cpplan
 from cpplan.cli.main import main
@@ -251,3 +252,12 @@ def test_no_op_runs_in_pieces_if_the_runtime_then_needs_more(tmp_path, capsys):
     assert cpplan.Plan.load(plan).scope == "every splitting"
     assert main([*command, "--piece-bytes", "0"]) == 0
     assert "no op runs in pieces" not in capsys.readouterr().out
+
+
+def test_the_page_on_devices_prints_what_it_shows(monkeypatch, capsys):
+    root = FOLDER.parents[1]
+    page = (root / "docs/guide/devices.md").read_text(encoding="utf-8")
+    (block,) = (block.text for block in blocks_of(page) if block.language == "python")
+    monkeypatch.chdir(root)
+    exec(compile(block, "devices.md", "exec"), {})
+    assert f"# {capsys.readouterr().out}" in block
