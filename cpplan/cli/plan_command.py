@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,16 +78,16 @@ def plan(
     best: bool, json_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     started = begin_of_command()
-    if best:
-        _take_best(model, through, options)
     wanted = Outputs.of(model, json_path, options)
     wanted.check_paths(through)
     if explain and json_path == "-":
         raise InputError("--explain and --json - both write to standard output: give one")
-    in_place = parse_kinds(kinds, used=options["in_place"])
     weight = options.pop("piece_bytes")
     with naming(model):
         request = Request(**options, piece_bytes=weight or 0)
+        if best:
+            request = _with_best(model, through, request)
+    in_place = parse_kinds(kinds, used=request.in_place)
     from cpplan.io import load
     from cpplan.io.formats import decisions_of
     from cpplan.io.plan_json import plan_text
@@ -103,6 +103,8 @@ def plan(
             model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels,
             through=through,
         )  # fmt: skip
+    if best and not options["split"] and getattr(source, "symbols", None) is not None:
+        request = replace(request, split=False)  # pieces need fixed sizes
     with naming(model):
         wanted.check_source(source, request)
 
@@ -178,8 +180,11 @@ def _watching(
     return watching(enabled=not quiet, seconds=seconds)
 
 
-def _take_best(model: str, through: str | None, options: dict[str, Any]) -> None:
-    """Take the decisions that cost no work, but for those that an option of the user's decides."""
+def _with_best(model: str, through: str | None, request: Request) -> Request:
+    """The request with all decisions that cost no work, where no option of the user's is against.
+
+    A decision that does not go with the other options is left out.
+    """
     from cpplan.io.formats import decisions_of
     from cpplan.solving.suggestions import FREE
 
@@ -187,7 +192,9 @@ def _take_best(model: str, through: str | None, options: dict[str, Any]) -> None
     for decision in decisions_of(model, through):
         name, value = FREE[decision]
         if context.get_parameter_source(name) is ParameterSource.DEFAULT:
-            options[name] = value
+            with suppress(InputError):
+                request = replace(request, **{name: value})  # type: ignore[arg-type]
+    return request
 
 
 def _is_tflite(model: str) -> bool:

@@ -75,7 +75,7 @@ class Suggestion:
     options
         Keywords of :func:`cpplan.solve` to add: ``{"order": "search", "in_place": True}``.
     peak
-        Peak of the plan that was found with them, bytes. It runs every op once.
+        Peak of the plan that was found with them, bytes. It does no more work.
     """
 
     options: Mapping[str, str | bool]

@@ -64,8 +64,9 @@ def suggest_decisions(
     least = plan.peak if plan.offset is not None else None
     tried = list(_further(source, request, allowed))
     for number, decisions in enumerate(tried):
-        left = seconds if request.deterministic else deadline - time.monotonic()
-        share = left / (len(tried) - number)
+        share = (deadline - time.monotonic()) / (len(tried) - number)
+        if request.deterministic:
+            share = seconds / len(tried)
         options = dict(FREE[decision] for decision in decisions)
         if share <= 0:
             break
@@ -74,12 +75,18 @@ def suggest_decisions(
             better = solve(source, asked.within(share))
         except CpplanError:
             continue  # these options do not go with the others
-        if better.offset is None or better.peak is None:
+        if better.offset is None or better.peak is None or _costs_more(better, plan):
             continue
         if least is None or better.peak < least:
             found.append(Suggestion(options, better.peak))
             least = better.peak
     return tuple(found)
+
+
+def _costs_more(better: Plan, plan: Plan) -> bool:
+    """True if a plan does more work than another, or than every op once if that has no offsets."""
+    most = plan.base_cost if plan.offset is None else plan.cost
+    return better.cost is not None and most is not None and better.cost > most
 
 
 def _further(

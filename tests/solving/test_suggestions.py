@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.sources import ROOT
 
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor, load, solve
 from cpplan.cli.main import main
 from cpplan.io.formats import decisions_of
+from cpplan.io.graph_json import write_graph
 from cpplan.model.errors import InputError
+from cpplan.model.symbols import Symbols
+from cpplan.solving.request import Request
+from cpplan.solving.suggestions import suggest_decisions
 
 DATASETS = ROOT / "datasets"
 SQUEEZENET = DATASETS / "light_squeezenet.json"
@@ -122,3 +128,27 @@ def test_best_takes_all_that_costs_nothing_but_what_is_decided(capsys):
     assert "smaller" not in best
     _, kept = answer(capsys, *brief, "--best", "--no-in-place", "--suggest", "0")
     assert "in place" not in kept
+
+
+def test_best_leaves_out_what_does_not_go_with_other_options(capsys, tmp_path):
+    pools = "--pool", "fast=3MiB", "--pool", "slow"
+    code, text = answer(capsys, "--deterministic", "--time-limit", "1", "--best", *pools)
+    assert code == 0
+    assert "in place" in text
+    path = tmp_path / "open.json"
+    tensors = [
+        Tensor(n, shape=("n",), dtype="int8", kind=k) for n, k in (("x", "input"), ("y", "output"))
+    ]
+    op = Op("f", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    write_graph(Graph("open", tuple(tensors), (op,), Symbols({"n": (1, 4)})), path)
+    assert main(["plan", str(path), "-q", "--best"]) == 0
+    assert "peak         4 B" in capsys.readouterr().out
+
+
+def test_no_suggestion_does_more_work():
+    graph = two_branches()
+    plan, found = solve(graph), solve(graph, order="search")
+    dearer = replace(found, cost=found.cost + 1)
+    for better, count in ((found, 1), (dearer, 0)):
+        made = suggest_decisions(graph, plan, Request(), 1.0, lambda *_, plan=better: plan)
+        assert len(made) == count
