@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "notebooks/09_training.csv"
 INDUCTOR_ROWS = ROOT / "tests/benchmarks/inductor_training.csv"
-PAGE = ROOT / "docs/guide/training.md"
+PAGE = ROOT / "docs/guide/training_measured.md"
 MODELS = {
     "llama32": "llama, 32 layers, width 128, 1024 tokens",
     "gpt2_thin": "GPT-2, width 192, dropout, 2 × 256 tokens",
