@@ -15,8 +15,8 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 INDEX = """# Gallery
 
-Studies that can be run: each answers one question, with the figures that its code drew. They lie in the folder
-`notebooks` of the repository.
+Studies that can be run: each answers one question, with the figures that its code drew. They lie in
+the folder `notebooks` of the repository.
 """
 
 
@@ -59,4 +59,5 @@ def card(first_cell: str, page: str, pictures: list[str]) -> str:
     topic, _, question = heading.removeprefix("# ").partition(": ")
     shown = f"\n[![{topic}]({Path(pictures[0]).name})]({page}.md)\n" if pictures else ""
     paragraph = text.strip().split("\n\n")[0]
-    return f"## [{topic}]({page}.md)\n\n**{question[:1].upper()}{question[1:]}**\n\n{paragraph}\n{shown}"
+    asked = question[:1].upper() + question[1:]
+    return f"## [{topic}]({page}.md)\n\n**{asked}**\n\n{paragraph}\n{shown}"
