@@ -73,12 +73,13 @@ from cpplan.model.registry import chosen_names
     )
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None, through: Literal["tvm"] | None,
     algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool, spill: bool,
     split: bool, memory_limit: int | str | None, cost_limit: float | None, json_path: str | None,
-    **options: Any,
+    quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """List the peak of every baseline for MODEL beside cpplan's plan and the bound."""
     check_outputs(model, json_path, {})
@@ -91,6 +92,7 @@ def compare(
 
     from cpplan.comparison.rivals.listings import read_answers
     from cpplan.io import load
+    from cpplan.report.progress import watching
     from cpplan.runtime.atomic import write_text
 
     if remat + spill + split > 1:
@@ -111,7 +113,8 @@ def compare(
         kernels=kernels,
         through=through,
     )
-    with naming(model):
+    with naming(model), watching(enabled=not quiet) as progress:
+        options["progress"] = progress
         if remat:
             table, rows = _compare_remat(source, memory_limit=memory_limit, **options)
         elif spill:

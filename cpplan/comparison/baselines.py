@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.comparison import SOLVE
+from cpplan.comparison.in_turn import rows_in_turn
 from cpplan.model.answers import Answer
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
@@ -91,8 +92,8 @@ def compare(
     the ones given. They hold for the order in which the model lists its ops.
 
     With ``remat``, the rows are baselines of rematerialization within a ``memory_limit``, the
-    cheapest first. Ctrl-C while ``solve`` runs ends the table with the best plan of ``solve`` so
-    far.
+    cheapest first. Ctrl-C ends the table: it has the best plan of ``solve`` so far, and the rows of
+    the baselines that were done.
 
     Parameters
     ----------
@@ -116,9 +117,9 @@ def compare(
     answers
         Further answers of other planners for this model (packing only).
     options
-        Options of ``solve``. Baselines know pools and residency; they use no aliases and keep the
-        order. With ``remat``, ``memory_limit`` is a byte count or a share of the bytes that the
-        given order needs (``"60%"``).
+        Options of ``solve``; ``progress`` is also told each baseline. Baselines know pools and
+        residency; they use no aliases and keep the order. With ``remat``, ``memory_limit`` is a
+        byte count or a share of the bytes that the given order needs (``"60%"``).
 
     Returns
     -------
@@ -203,11 +204,14 @@ def compare_rows(
         if (last := int(problem.upper.max(initial=0))) > limits.MOST_STEPS:
             reason = f"baselines look at each: expected at most {limits.MOST_STEPS}"
             raise InputError(f"{problem.name or 'the problem'} has {last} steps, and {reason}")
-        found = [
-            run_baseline(name, problem, request.objective, time_limit)
-            for name in chosen
-            if not interrupted()
-        ]
+        found = list(
+            rows_in_turn(
+                chosen,
+                lambda name: run_baseline(name, problem, request.objective, time_limit),
+                interrupted,
+                request.progress,
+            )
+        )
     value = plan.objective_value or (() if plan.peak is None else (plan.peak,))
     found += [_stated(answer, problem, request.objective) for answer in answers]
     ours = Baseline(SOLVE, plan.peak, None, plan.runtime or 0.0, plan.status, value)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cpplan.comparison import SOLVE
+from cpplan.comparison.in_turn import rows_in_turn
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Problem
@@ -114,7 +115,14 @@ def compare_remat_rows(
     request = replace(request, memory_limit=limit)
     with noting_interrupts() as interrupted:
         plan = solve_request(graph, request)
-        others = [_run(name, problem, limit, request) for name in chosen if not interrupted()]
+        others = list(
+            rows_in_turn(
+                chosen,
+                lambda name: _run(name, problem, limit, request),
+                interrupted,
+                request.progress,
+            )
+        )
     base = problem.total_cost(range(len(problem)))
     cost = plan.cost if plan.offset is not None else None
     ours = RematBaseline(SOLVE, plan.peak, cost, None, plan.runtime or 0.0, plan.status)

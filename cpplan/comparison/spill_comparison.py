@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cpplan.comparison import SOLVE
+from cpplan.comparison.in_turn import rows_in_turn
 from cpplan.comparison.remat_comparison import LEAST_PACKING
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -109,12 +111,13 @@ def compare_spill_rows(
         ours = SpillBaseline(SOLVE, plan.moved_bytes, None, runtime, plan.status, time=plan.time)
         rows.append(ours)
         judge = _Judge(ordered_program(source), plan)
-        rows += [_run_rule(name, judge, time_limit) for name in chosen if not interrupted()]
-        rows += [
-            _run_placer(name, placer, judge)
-            for name, placer in (placers or {}).items()
-            if not interrupted()
-        ]
+        others: dict[str, Callable[[], SpillBaseline]] = {
+            name: partial(_run_rule, name, judge, time_limit) for name in chosen
+        }
+        for name, placer in (placers or {}).items():
+            others[name] = partial(_run_placer, name, placer, judge)
+        progress = options.get("progress")
+        rows += rows_in_turn(list(others), lambda name: others[name](), interrupted, progress)
     return sorted(map(judge.rated, rows), key=judge.rank)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cpplan.comparison import SOLVE
+from cpplan.comparison.in_turn import rows_in_turn
 from cpplan.comparison.remat_comparison import LEAST_PACKING
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph
@@ -106,7 +107,12 @@ def compare_split_rows(
     with noting_interrupts() as interrupted:
         plan = solve_request(program, request)
         rows = [_row(SOLVE, plan, plan.runtime or 0.0, plan.status)]
-        rows += [_run(name, program, plan, request) for name in chosen if not interrupted()]
+        rows += rows_in_turn(
+            chosen,
+            lambda name: _run(name, program, plan, request),
+            interrupted,
+            request.progress,
+        )
     return sorted(rows, key=lambda row: (row.bytes is None, row.bytes or 0))
 
 
