@@ -17,6 +17,7 @@ from cpplan.model.errors import (
     InputError,
     NotFoundError,
     error_without_plan,
+    first_line,
     located,
 )
 from cpplan.model.graph import Graph
@@ -154,8 +155,11 @@ def _lowering() -> list[Pass]:
 
 
 def _lowered(module: Module) -> Module:
-    with tvm.target.Target.current() or tvm.target.Target("llvm"):
-        return tvm.transform.Sequential(_lowering())(module)
+    try:
+        with tvm.target.Target.current() or tvm.target.Target("llvm"):
+            return tvm.transform.Sequential(_lowering())(module)
+    except Exception as error:  # whatever TVM raises for a module that is not well formed
+        raise InputError(f"TVM does not lower the module: {first_line(error)}") from error
 
 
 def _functions(module: Module) -> list[tuple[Any, Any]]:
@@ -221,12 +225,11 @@ def _solve(graph: Graph, options: Mapping[str, Any]) -> Plan | None:
 
 def _bounds(name: str, function: Any, ranges: Mapping[str, object]) -> dict[str, Range]:
     """Bounds of the variables of a function's shapes."""
-    attributes = function.attrs or {}
     found: dict[str, Range] = {}
-    lower = {str(key): int(value) for key, value in dict(attributes.get(_LOWER, {})).items()}
-    for key, value in dict(attributes.get(_UPPER, {})).items():
-        found[str(key)] = Range(lower.get(str(key), 0), int(value))
     with located(f"function {name!r}"):
+        lower = _integers(function, _LOWER)
+        for key, value in _integers(function, _UPPER).items():
+            found[key] = Range(lower.get(key, 0), value)
         found |= parse_ranges(ranges)
         for key, range_ in found.items():
             if range_.upper is not None and range_.upper < (range_.lower or 0):
@@ -235,6 +238,17 @@ def _bounds(name: str, function: Any, ranges: Mapping[str, object]) -> dict[str,
                     f"{range_.lower}"
                 )
     return {key: range_ for key, range_ in found.items() if range_.upper is not None}
+
+
+def _integers(function: Any, attribute: str) -> dict[str, int]:
+    """Variable -> its integer, as an attribute of a function gives it."""
+    given = (function.attrs or {}).get(attribute, {})
+    try:
+        return {str(key): int(value) for key, value in dict(given).items()}
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"attribute {attribute!r}: expected integers by name, not {given!r}"
+        ) from error
 
 
 def _sequences(body: Any) -> Iterator[Any]:

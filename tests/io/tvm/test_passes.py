@@ -375,3 +375,82 @@ def test_classifiers_need_a_share_of_the_bytes_of_tvm_s_planner(name, most):
     (planned,) = check(module, [inputs[0].numpy()], order="search", in_place=True)
     assert planned.plan.status == "optimal"
     assert planned.plan.peak <= most * static_plan_bytes(module)
+
+
+@I.ir_module(check_well_formed=False)
+class Malformed:
+    """A kernel that is called with an argument too many, and a result of another shape."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def copy(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for i, j in T.grid(4, 4):
+            with T.sblock("copy"):
+                a, b = T.axis.remap("SS", [i, j])
+                y[a, b] = x[a, b]
+
+    @R.function
+    def too_many(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        cls = Malformed
+        with R.dataflow():
+            a = R.call_tir(cls.copy, (x, x), out_ty=R.Tensor((4, 4), "float32"))
+            b = R.exp(a)
+            R.output(b)
+        return b
+
+    @R.function
+    def other_shape(x: R.Tensor((4, 4), "float32")) -> R.Tensor((2, 2), "float32"):
+        cls = Malformed
+        with R.dataflow():
+            a = R.call_tir(cls.copy, (x,), out_ty=R.Tensor((2, 2), "float32"))
+            b = R.exp(a)
+            R.output(b)
+        return b
+
+
+def test_modules_that_are_not_well_formed_are_refused_in_one_line():
+    def with_function(name):
+        kept = Malformed.get_global_var("copy"), Malformed.get_global_var(name)
+        return tvm.IRModule({variable: Malformed[variable] for variable in kept})
+
+    with pytest.raises(InputError, match=r"\ATVM does not lower the module: .*3 arguments.*\Z"):
+        cpplan.load(with_function("too_many"))
+    with pytest.raises(InputError, match=r"\ATVM does not lower the module: .*mismatch.*\Z"):
+        cpplan.load(with_function("other_shape"))
+    attributes = {"tir_var_upper_bound": "thirty-two"}
+    module = tvm.IRModule({"main": Symbolic["main"].with_attrs(attributes)})
+    with pytest.raises(InputError, match=r"'main': attribute 'tir_var_upper_bound': expected int"):
+        compiled(module, cpplan.tvm.pipeline())
+
+
+@I.ir_module
+class Circle:
+    """Two functions that call each other until a condition, which is given, is false."""
+
+    @R.function
+    def first(x: R.Tensor((4, 4), "float32"), c: R.Tensor((), "bool")):
+        a = R.exp(x)
+        b = R.add(a, x)
+        if c:
+            d = Circle.second(R.tanh(b))
+            e = R.add(d, b)
+        else:
+            e = R.add(b, b)
+        return e
+
+    @R.function
+    def second(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        a = R.exp(x)
+        b = R.multiply(a, a)
+        c = Circle.first(R.tanh(b), R.const(False, "bool"))
+        return R.add(c, R.exp(b))
+
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor((4, 4), "float32"):
+        a = R.exp(x)
+        b = Circle.first(R.tanh(a), R.const(True, "bool"))
+        return R.add(b, a)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_functions_that_call_each_other_in_a_circle_have_storages_of_their_own(options):
+    check(Circle, random_values((4, 4)), expected_of=without_planner(), **options)
