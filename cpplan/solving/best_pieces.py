@@ -109,6 +109,7 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
         pack=free.pack,
         pack_more=free.pack_more,
         order=partial(search_within, free),
+        free=run.request.order == "search",
         piece_bytes=run.request.piece_bytes,
         report=lambda text: run.record(None, None, text),
     )

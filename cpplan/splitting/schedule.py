@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import NamedTuple
 
 from cpplan.model.axes import Axis
-from cpplan.model.graph import Op
+from cpplan.model.graph import Graph, Op
 from cpplan.model.pieces import Pieces
 from cpplan.program.anf import Program
 from cpplan.splitting.frontier import Choice
@@ -117,6 +118,20 @@ def join(problem: SplitProblem, parts: Iterable[RegionRuns]) -> tuple[PieceGraph
     if not graph.graph.columns.runs_in(tuple(order)):
         order = after_what_they_wait_for(order, graph.graph.predecessors)
     return graph, Program(graph.graph, tuple(order))
+
+
+def whole_ops_in_order(pieces: PieceGraph, ops: Iterable[Op]) -> Graph:
+    """The graph of pieces in which the ops that run whole keep a given order."""
+    names = {op.name for op in pieces.graph.ops}
+    before = dict(pairwise(op.name for op in ops if op.name in names))
+    after = {later: earlier for earlier, later in before.items()}
+    made = (
+        replace(op, after=tuple(dict.fromkeys((*op.after, after[op.name]))))
+        if op.name in after
+        else op
+        for op in pieces.graph.ops
+    )
+    return replace(pieces.graph, ops=tuple(made))
 
 
 def after_what_they_wait_for(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Protocol
 
@@ -20,12 +21,12 @@ from cpplan.runtime.compiled import load, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.bounds import LeastPiece, least_piece
 from cpplan.splitting.candidates import COST_LEVELS, Candidates
-from cpplan.splitting.elements import element_cuts
+from cpplan.splitting.elements import element_cuts, line_cuts
 from cpplan.splitting.frontier import Choice, Division, Frontier
 from cpplan.splitting.loops import SPLITTING
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.schedule import schedule
+from cpplan.splitting.schedule import after_what_they_wait_for, schedule, whole_ops_in_order
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
 
@@ -38,6 +39,8 @@ _REGIONS_SHARE = 0.4
 _TRIALS_SHARE = 0.5
 # Share of the time left for each plan that is packed again.
 _AGAIN_SHARE = 0.25
+# Share of the time left for the best order of a plan's pieces, and of single lines.
+_ORDER_SHARE = 0.5
 # Share of the time left for each cost at which a plan may fit into a limit.
 _LIMIT_SHARE = 0.35
 # Time reserved to check the plan, as a multiple of the time to derive its pieces.
@@ -107,6 +110,8 @@ class SplitSearch:
         Packs a program by a deadline; improves such a packing by search.
     order
         Function of a program that searches for its best order by a deadline.
+    free
+        True if ops may run in any order; else those that run whole keep their order.
     piece_bytes
         Bytes outside the arena that the runtime needs for each run beyond one per op. Plans are
         ranked by the sum of these bytes and the peak.
@@ -131,6 +136,7 @@ class SplitSearch:
         pack: Packer,
         pack_more: Callable[[Packed, Deadline], None],
         order: Orderer,
+        free: bool = False,
         piece_bytes: int = 0,
         report: Callable[[str], None] = lambda text: None,
     ):
@@ -142,7 +148,7 @@ class SplitSearch:
             self.problem = replace(self.problem, program=program)
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
-        self._pack, self._pack_more, self._order = pack, pack_more, order
+        self._pack, self._pack_more, self._order, self._free = pack, pack_more, order, free
         self._piece_bytes, self._report = piece_bytes, report
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
@@ -203,11 +209,17 @@ class SplitSearch:
         smaller limit that may be better is also tried at a larger one. If ``again``, promising
         plans are packed once more, not by heuristics alone.
         """
-        best = known or self.unsplit
         if known is None:
             self._seen.clear()
         most = cost_limit * self.base * (1 + _ROUNDING)
-        if self._value(best) <= self.least.bytes:
+        return self._least(most, deadline, known or self.unsplit, again=again)
+
+    def _least(
+        self, most: float, deadline: Deadline, best: Split, *, enough: int = 0, again: bool = True
+    ) -> Split:
+        """The plan of fewest bytes within a cost; one of ``enough`` bytes ends the search."""
+        enough = max(enough, self.least.bytes)
+        if self._value(best) <= enough:
             return best
         within = [found for found in self.divisions(deadline) if found.cost <= most]
         until = deadline.share(_TRIALS_SHARE if again else 1.0)
@@ -220,7 +232,7 @@ class SplitSearch:
                 continue
             if self._rank(split) < self._rank(best):
                 best = split
-            if self._value(best) <= self.least.bytes:
+            if self._value(best) <= enough:
                 return best
             tried.append(split)
             self._keep_promising(tried)
@@ -251,8 +263,36 @@ class SplitSearch:
             if self._floor(split) < self._value(best):
                 self.pack_again(split, deadline.share(share))
                 best = min(best, split, key=self._rank)
+        best = min(best, self._reordered(best, deadline.share(_ORDER_SHARE)), key=self._rank)
         self.pack_again(best, deadline)
         return best
+
+    def _reordered(self, split: Split, deadline: Deadline) -> Split:
+        """The plan in the best order of its pieces found, if its packing is as good as can be.
+
+        Regions run one after another, and the pieces of each in an order that its style fixes. A
+        plan in which pieces run again keeps that.
+        """
+        packed = split.packed
+        assert isinstance(packed.source, Program)
+        packable = packed.peak > packed.bound.value
+        again = len(packed.source.order) > len(packed.source.graph.ops)
+        if packable or again or split.graph is None or deadline.expired():
+            return split
+        found = self._in_best_order(split.graph, packed.source.order, deadline)
+        self._report(f"{len(packed.source.order)} pieces in another order, {found.peak} B packed")
+        return replace(split, packed=found)
+
+    def _in_best_order(
+        self, pieces: PieceGraph, order: Sequence[int], deadline: Deadline
+    ) -> Packed:
+        """Pieces in the best order found, which begins with a given one."""
+        graph = pieces.graph if self._free else whole_ops_in_order(pieces, self.problem.ops)
+        if not graph.columns.runs_in(tuple(order)):
+            order = after_what_they_wait_for(order, graph.predecessors)
+        packed, _ = self._order(Program(graph, tuple(order)))(deadline)
+        assert isinstance(packed.source, Program)
+        return replace(packed, source=Program(pieces.graph, packed.source.order))
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
         """The plan of least cost whose packing has at most ``limit`` bytes.
@@ -263,38 +303,33 @@ class SplitSearch:
         best = self.unsplit
         self._seen.clear()
         if best.packed.peak > limit and self.least.bytes <= limit:
-            divisions = self.divisions(deadline)
-            fits = [known for known in divisions if known.peak <= limit]
-            for number, division in enumerate(fits):
-                # A later one costs more, but its smaller peak is easier to pack: keep time for it.
-                share = deadline.share(1.0 if number + 1 == len(fits) else _LIMIT_SHARE)
-                found = self._best_within(limit, division, share)
-                if found is not None and self._fitting(found, limit) < self._fitting(best, limit):
-                    best = found
+            fits = [known for known in self.divisions(deadline) if known.peak <= limit]
+            once = self.base * (1 + _ROUNDING)
+            # Of what costs more the smaller peak is easier to pack. If nothing fits, the smallest
+            # plan tells how many bytes are missing.
+            searches: list[Callable[[Deadline], Split]] = [
+                *(partial(self._best_within, limit, each) for each in fits if each.cost <= once),
+                lambda share: self._least(once, share, self.unsplit, enough=limit),
+                *(partial(self._best_within, limit, each) for each in fits if each.cost > once),
+                lambda share: self._least(math.inf, share, self.unsplit, enough=limit),
+            ]
+            for number, search in enumerate(searches, start=1):
+                found = search(deadline.share(1.0 if number == len(searches) else _LIMIT_SHARE))
+                best = min(best, found, key=lambda split: self._fitting(split, limit))
                 if best.packed.peak <= limit or deadline.expired():
                     break
-            else:
-                # Nothing fits: find the smallest plan, which tells how many bytes are missing.
-                for split in chain(
-                    self._trials(divisions[-1:], math.inf, deadline, best.packed.peak),
-                    self._elements(deadline),
-                ):
-                    if split.packed.peak < best.packed.peak:
-                        best = split
-                    if best.packed.peak <= limit:
-                        break
         return replace(best, limit=limit)
 
-    def _best_within(self, limit: int, division: Division, deadline: Deadline) -> Split | None:
+    def _best_within(self, limit: int, division: Division, deadline: Deadline) -> Split:
         """The best plan within a division's cost, packed once more if it does not fit."""
-        best: Split | None = None
+        best = self.unsplit
         most, below = division.cost * (1 + _ROUNDING), math.inf if self._piece_bytes else limit + 1
         for split in self._trials([division], most, deadline, below, limit):
-            if best is None or self._fitting(split, limit) < self._fitting(best, limit):
+            if best is self.unsplit or self._fitting(split, limit) < self._fitting(best, limit):
                 best = split
             if best.packed.peak <= limit and not self._piece_bytes:
                 break
-        if best is not None and best.packed.peak > limit:
+        if best.packed.peak > limit:
             self.pack_again(best, deadline)
         return best
 
@@ -395,13 +430,20 @@ class SplitSearch:
         return late
 
     def _elements(self, deadline: Deadline) -> Iterator[Split]:
-        """Yield the plan of a small program in single steps, at the best order found."""
-        cuts = element_cuts(self.problem, tuned(SplittingTuning).most_elements)
-        if cuts and not deadline.expired():
-            graph = split_graph(self.problem.graph, cuts)
-            packed, _ = self._order(to_anf(graph.graph))(deadline)
-            self._report(f"{len(graph.graph.ops)} single steps, {packed.peak} B packed")
-            yield self._split(packed, graph)
+        """Yield plans of a small program in single steps, and lines, at the best orders found."""
+        tuning, problem = tuned(SplittingTuning), self.problem
+        for cuts in (
+            element_cuts(problem, tuning.most_elements),
+            *line_cuts(problem, tuning.most_lines),
+        ):
+            if cuts and not deadline.expired():
+                begin = deadline.elapsed()
+                graph = split_graph(problem.graph, cuts, problem.lines)
+                derived, given = deadline.elapsed() - begin, to_anf(graph.graph).order
+                deadline.spend(_WORK_PER_PIECE * len(given))
+                packed = self._in_best_order(graph, given, deadline.share(_ORDER_SHARE))
+                self._report(f"{len(graph.graph.ops)} single steps, {packed.peak} B packed")
+                yield replace(self._split(packed, graph), derived=derived)
 
     def _split(self, packed: Packed, graph: PieceGraph) -> Split:
         assert isinstance(packed.source, Program)

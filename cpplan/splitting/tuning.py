@@ -16,8 +16,8 @@ class SplittingTuning:
         largest share of a hill's bytes that counts as its foot.
     strips
         Numbers of strips along an outer axis.
-    most_elements
-        Most single steps of all ops whose order is searched.
+    most_elements, most_lines
+        Most single steps, and most lines along one axis, of all ops whose order is searched.
     most_packed_again
         Number of plans that are packed again, besides the best of each cost level; share of the
         time left for each.
@@ -28,5 +28,6 @@ class SplittingTuning:
     hills: int = 8
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     most_elements: int = 32
+    most_lines: int = 800
     most_packed_again: int = 6
     seconds_an_op: float = 16e-6
