@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["PlanMemory", "last_plans", "pipeline"]
 
 
-def PlanMemory(*, ranges: Mapping[str, object] | None = None, **options: Any) -> Any:
+def PlanMemory(
+    *, ranges: Mapping[str, object] | None = None, steps: int = 1, **options: Any
+) -> Any:
     """A pass that gives tensors of Relax functions offsets in one storage for each memory.
 
     It stands where TVM's ``StaticPlanBlockMemory`` stands, after ``CallTIRRewrite``. Tensors that
@@ -31,6 +33,10 @@ def PlanMemory(*, ranges: Mapping[str, object] | None = None, **options: Any) ->
         Variable of shapes -> its bounds, ``(lower, upper)``, beside those that the attributes
         ``tir_var_lower_bound`` and ``tir_var_upper_bound`` of a function give. Storages are as
         large as the upper bounds need.
+    steps
+        With more than one, sizes of storages and offsets are expressions of the variables: a run
+        takes the smallest of this many storages that holds its values, whose limits halve from
+        step to step. Order and tensors in place are those of the plan at the upper bounds.
     options
         Options of :func:`cpplan.solve`: ``order``, ``in_place``, ``remat``, ``memory_limit``,
         ``cost_limit``, ``time_limit``, ``workers``, ``seed``, ``deterministic``, ``tuning`` and
@@ -47,7 +53,7 @@ def PlanMemory(*, ranges: Mapping[str, object] | None = None, **options: Any) ->
     _need_tvm()
     from cpplan.io.tvm.passes import planning_pass
 
-    return planning_pass(dict(ranges or {}), options)
+    return planning_pass(dict(ranges or {}), steps, options)
 
 
 def pipeline(**options: Any) -> Any:

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from cpplan.io.tvm.regions import Region, RegionReader
+from cpplan.io.tvm.steps import Step, steps_of
 from cpplan.io.tvm.writing import PlannedRegion, write_module
 from cpplan.model.errors import (
     InfeasibleError,
@@ -37,6 +38,8 @@ _OPTIONS = (
     "time_limit", "order", "in_place", "remat", "cost_limit", "memory_limit", "workers", "seed",
     "deterministic", "tuning", "progress",
 )  # fmt: skip
+# Most sizes of a storage: limits halve from one to the next.
+MOST_STEPS = 32
 # Attributes by which TVM's own planner takes bounds of variables.
 _UPPER, _LOWER = "tir_var_upper_bound", "tir_var_lower_bound"
 # Passes of TVM's default pipeline, up to its planner and after it.
@@ -64,6 +67,9 @@ class PlannedFunction:
         Tensors that are left to TVM -> the reason.
     left_bytes
         Bytes of these tensors, as far as their shapes are fixed.
+    steps
+        Limits on the variables of shapes, and the bytes of the storages for values up to them, the
+        smallest first; one step if no shape has variables.
     """
 
     name: str
@@ -71,6 +77,7 @@ class PlannedFunction:
     plan: Plan | None
     left: Mapping[str, str]
     left_bytes: int
+    steps: tuple[Step, ...]
 
 
 _latest: list[PlannedFunction] = []
@@ -85,16 +92,19 @@ def last_plans() -> tuple[PlannedFunction, ...]:
     return tuple(_latest)
 
 
-def planning_pass(ranges: Mapping[str, object], options: Mapping[str, Any]) -> Pass:
+def planning_pass(ranges: Mapping[str, object], steps: int, options: Mapping[str, Any]) -> Pass:
     """The pass :func:`cpplan.tvm.PlanMemory`."""
     unknown = next((name for name in options if name not in _OPTIONS), None)
     if unknown is not None:
         raise InputError(
-            f"PlanMemory: no option {unknown!r}: expected one of ranges, {', '.join(_OPTIONS)}"
+            f"PlanMemory: no option {unknown!r}: expected one of ranges, steps, "
+            f"{', '.join(_OPTIONS)}"
         )
+    if not isinstance(steps, int) or isinstance(steps, bool) or not 1 <= steps <= MOST_STEPS:
+        raise InputError(f"PlanMemory: steps must be 1 to {MOST_STEPS}, not {steps!r}")
 
     def plan_memory(module: Module, _: object) -> Module:
-        return plan_module(module, ranges, options)
+        return plan_module(module, ranges, steps, options)
 
     return tvm.transform.module_pass(plan_memory, opt_level=0, name="cpplan.PlanMemory")
 
@@ -144,7 +154,8 @@ def apply_plan(plan: Plan, module: Module) -> Module:
             functions[region.graph.name] = function
             branches = list(_sequences(function.body))[1:]
             regions = [(reader.read("branch", branch, {}), None) for branch in branches]
-            planned = [PlannedRegion(*each) for each in ((region, plan), *regions)]
+            planned = [PlannedRegion(region, plan, steps_of(plan, 1))]
+            planned += [PlannedRegion(*each) for each in regions]
     return write_module(module, functions, planned)
 
 
@@ -182,7 +193,9 @@ def _main(module: Module, reader: RegionReader) -> Region:
     return reader.read(name, function.body, _bounds(name, function, {}))
 
 
-def plan_module(module: Module, ranges: Mapping[str, object], options: Mapping[str, Any]) -> Module:
+def plan_module(
+    module: Module, ranges: Mapping[str, object], steps: int, options: Mapping[str, Any]
+) -> Module:
     """The module with its functions planned; see :func:`cpplan.tvm.PlanMemory`."""
     reader = RegionReader(module)
     planned: list[PlannedRegion] = []
@@ -195,10 +208,11 @@ def plan_module(module: Module, ranges: Mapping[str, object], options: Mapping[s
         for number, sequence in enumerate(_sequences(function.body)):
             region = reader.read(f"{name}/{number}" if number else name, sequence, bounds)
             plan = _solve(region.graph, options)
-            planned.append(PlannedRegion(region, plan))
+            found = () if plan is None else steps_of(plan, steps)
+            planned.append(PlannedRegion(region, plan, found))
             left = sum(region.allocations[each].nbytes or 0 for each in region.left)
             _latest.append(
-                PlannedFunction(region.graph.name, region.graph, plan, region.left, left)
+                PlannedFunction(region.graph.name, region.graph, plan, region.left, left, found)
             )
     return write_module(module, functions, planned)
 

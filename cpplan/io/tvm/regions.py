@@ -102,6 +102,8 @@ class Region:
         Variable -> the allocations that it may lie in.
     left
         Allocations that are not planned -> the reason.
+    variables
+        Variables of the shapes of what is planned, by name.
     """
 
     sequence: Expr
@@ -112,6 +114,7 @@ class Region:
     allocations: Mapping[str, Allocation]
     names: Mapping[Var, tuple[str, ...]]
     left: Mapping[str, str]
+    variables: Mapping[str, Var]
 
 
 class RegionReader:
@@ -156,6 +159,12 @@ class RegionReader:
             found.allocations,
             {var: tuple(_flat(reach)) for var, reach in found.reaches.items()},
             found.left,
+            {
+                var.name: var
+                for name in tensors
+                for extent in found.allocations[name].shape.values
+                for var in tirx.analysis.undefined_vars(extent)
+            },
         )
 
     def kernel(self, call: Expr) -> Kernel | None:

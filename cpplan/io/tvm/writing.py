@@ -7,7 +7,7 @@ a variant of the kernel with one parameter for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from tvm import relax, tirx
 
 from cpplan.io.tvm.kernels import joined, with_offsets
 from cpplan.io.tvm.regions import ALIGNMENT, Region
+from cpplan.io.tvm.steps import Step
 from cpplan.model.graph import Op
 from cpplan.model.plan import Plan
 from cpplan.program.runs_graph import graph_of_runs
@@ -29,10 +30,14 @@ Var: TypeAlias = Any
 
 @dataclass(frozen=True, eq=False)
 class PlannedRegion:
-    """A region with its plan; ``plan`` is ``None`` if no tensor is planned."""
+    """A region with its plan, and the steps of its storages.
+
+    Without planned tensors, ``plan`` is ``None`` and there are no steps.
+    """
 
     region: Region
     plan: Plan | None
+    steps: tuple[Step, ...] = ()
 
 
 def write_module(
@@ -91,6 +96,7 @@ class _RegionWriter:
 
     def __init__(self, writer: _Writer, planned: PlannedRegion):
         self.writer, self.region, self.plan = writer, planned.region, planned.plan
+        self.steps = planned.steps
         self.bindings: list[Expr] = []
         # Variable, and the copies that it lies in -> the variable that has them.
         self.bound: dict[tuple[Var, tuple[str, ...]], Var] = {}
@@ -121,12 +127,11 @@ class _RegionWriter:
             for name, each in self.region.allocations.items()
             if name not in self.region.left
         }
-        peaks = self.plan.pool_peaks or {}
         for pool, allocation in memories.items():
-            size = peaks.get(pool, self.plan.peak)
+            name = pool if pool in self.steps[-1].bytes else self.plan.pools[0].name
             value = self.writer.builder.normalize(
                 relax.op.memory.alloc_storage(
-                    relax.ShapeExpr([size]),
+                    relax.ShapeExpr([self._number(lambda step, name=name: step.bytes[name])]),
                     allocation.device,
                     allocation.scope,
                     "uint8",
@@ -134,6 +139,17 @@ class _RegionWriter:
             )
             self.storages[pool] = relax.Var("storage", value.ty)
             self.bindings.append(relax.VarBinding(self.storages[pool], value))
+
+    def _number(self, of: Callable[[Step], int]) -> Expr:
+        """A number of each step as an expression: that of the first step whose limits hold."""
+        *smaller, last = self.steps
+        found = tirx.IntImm("int64", of(last))
+        for step in reversed(smaller):
+            holds = [var <= step.limits[name] for name, var in self.region.variables.items()]
+            number = tirx.IntImm("int64", of(step))
+            if holds and number.value != getattr(found, "value", None):
+                found = tirx.Select(tirx.all(*holds), number, found)
+        return found
 
     def _write_run(self, binding: Expr, run: Op, copies: Mapping[str, str]) -> None:
         var, value = binding.var, binding.value
@@ -206,7 +222,7 @@ class _RegionWriter:
         assert self.plan.offset is not None
         return relax.op.memory.alloc_tensor(
             self.storages[allocation.pool],
-            int(self.plan.offset[self.plan.row[copy]]),
+            self._number(lambda step: step.offset[copy]),
             allocation.shape,
             allocation.dtype,
             allocation.device,

@@ -234,6 +234,48 @@ def test_storage_holds_every_size_up_to_the_bounds():
             assert equal(run(planned, inputs), run(expected, inputs))
 
 
+def storage_bytes(machine, inputs) -> int:
+    """Bytes of all storages that a run asks the allocator for."""
+    asked = []
+
+    def watch(function, name, before, result, *arguments):
+        if before and name == "vm.builtin.alloc_storage":
+            asked.extend(arguments[1])
+
+    machine.set_instrument(watch)
+    machine["main"](*map(tvm.runtime.tensor, inputs))
+    return sum(map(int, asked))
+
+
+@pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
+def test_storages_grow_in_steps_with_the_variables(options):
+    expected = compiled(Symbolic)
+    planned = compiled(Symbolic, cpplan.tvm.pipeline(steps=4, **options))
+    (found,) = cpplan.tvm.last_plans()
+    limits = [tuple(step.limits.values()) for step in found.steps]
+    assert limits == [(4, 2), (8, 4), (16, 8), (32, 16)]
+    sizes = [step.bytes["arena"] for step in found.steps]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1] / 4
+    assert sizes[-1] == found.plan.peak
+    for n, m, step in (
+        (1, 1, 0), (4, 2, 0), (1, 3, 1), (5, 2, 1), (8, 4, 1), (9, 4, 2), (2, 16, 3), (32, 16, 3),
+    ):  # fmt: skip
+        inputs = random_values((n, m), (m, 8), seed=n + m)
+        assert equal(run(planned, inputs), run(expected, inputs))
+        result = 4 * n * 8
+        assert storage_bytes(planned, inputs) == sizes[step] + result
+
+
+def test_steps_are_a_small_number():
+    for wrong in (0, 33, "2", True):
+        with pytest.raises(InputError, match="steps must be 1 to 32, not"):
+            cpplan.tvm.pipeline(steps=wrong)
+    module, _ = branchy()
+    compiled(module, cpplan.tvm.pipeline(steps=8))
+    assert len(cpplan.tvm.last_plans()[0].steps) == 1
+
+
 def test_tensors_without_bounds_are_left_to_tvm():
     bare = tvm.IRModule({"main": Symbolic["main"].without_attr("tir_var_upper_bound")})
     compiled(bare, cpplan.tvm.pipeline())
@@ -254,7 +296,9 @@ def test_bounds_that_exclude_each_other_are_refused():
 
 
 def test_options_of_other_decisions_are_refused():
-    with pytest.raises(InputError, match="PlanMemory: no option 'split': expected one of ranges"):
+    with pytest.raises(
+        InputError, match="PlanMemory: no option 'split': expected one of ranges, steps"
+    ):
         cpplan.tvm.pipeline(split=True)
     module, _ = branchy()
     with pytest.raises(InputError, match="order='best'"):
