@@ -83,9 +83,9 @@ def _step(plan: Plan, limits: Mapping[str, int]) -> Step:
         rows = [[plan.row[name] for name in group] for group in groups]
         problem = Problem(
             tuple(group[0] for group in groups),
-            lower=[int(plan.lower[of].min()) for of in rows],
-            upper=[int(plan.upper[of].max()) for of in rows],
-            size=[max(int(numbers[layout.rows[name]]) for name in group) for group in groups],
+            lower=np.array([plan.lower[of].min() for of in rows], np.int64),
+            upper=np.array([plan.upper[of].max() for of in rows], np.int64),
+            size=np.array([numbers[[layout.rows[n] for n in g]].max() for g in groups], np.int64),
             alignment=np.array(
                 [max(layout.alignment.get(name, 1) for name in group) for group in groups], np.int64
             ),

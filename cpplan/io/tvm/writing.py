@@ -7,7 +7,7 @@ a variant of the kernel with one parameter for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -131,7 +131,7 @@ class _RegionWriter:
             name = pool if pool in self.steps[-1].bytes else self.plan.pools[0].name
             value = self.writer.builder.normalize(
                 relax.op.memory.alloc_storage(
-                    relax.ShapeExpr([self._number(lambda step, name=name: step.bytes[name])]),
+                    relax.ShapeExpr([self._number([step.bytes[name] for step in self.steps])]),
                     allocation.device,
                     allocation.scope,
                     "uint8",
@@ -140,13 +140,12 @@ class _RegionWriter:
             self.storages[pool] = relax.Var("storage", value.ty)
             self.bindings.append(relax.VarBinding(self.storages[pool], value))
 
-    def _number(self, of: Callable[[Step], int]) -> Expr:
+    def _number(self, numbers: Sequence[int]) -> Expr:
         """A number of each step as an expression: that of the first step whose limits hold."""
-        *smaller, last = self.steps
-        found = tirx.IntImm("int64", of(last))
-        for step in reversed(smaller):
+        found = tirx.IntImm("int64", numbers[-1])
+        for step, one in zip(self.steps[-2::-1], numbers[-2::-1], strict=True):
             holds = [var <= step.limits[name] for name, var in self.region.variables.items()]
-            number = tirx.IntImm("int64", of(step))
+            number = tirx.IntImm("int64", one)
             if holds and number.value != getattr(found, "value", None):
                 found = tirx.Select(tirx.all(*holds), number, found)
         return found
@@ -222,7 +221,7 @@ class _RegionWriter:
         assert self.plan.offset is not None
         return relax.op.memory.alloc_tensor(
             self.storages[allocation.pool],
-            self._number(lambda step: step.offset[copy]),
+            self._number([step.offset[copy] for step in self.steps]),
             allocation.shape,
             allocation.dtype,
             allocation.device,

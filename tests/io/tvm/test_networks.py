@@ -105,12 +105,14 @@ class Decoder:
         return (y, (k, v))
 
 
-def test_cache_of_a_decoder_grows_step_by_step() -> None:
+@pytest.mark.parametrize("steps", [1, 7])
+def test_cache_of_a_decoder_grows_step_by_step(steps: int) -> None:
     """The caches leave the function; what is between lies in one storage for every length."""
     usual = compiled(Decoder)
-    planned = compiled(Decoder, cpplan.tvm.pipeline(order="search", in_place=True))
+    planned = compiled(Decoder, cpplan.tvm.pipeline(order="search", in_place=True, steps=steps))
     (found,) = cpplan.tvm.last_plans()
     assert found.plan.peak > 0
+    assert len(found.steps) == steps
     x, k, v = random_values((1, 8), (1, 8), (1, 8))
     for _ in range(64):
         y, *cache = run(planned, [x, k, v])
