@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from shutil import which
 
 import numpy as np
 import pytest
@@ -350,6 +351,18 @@ np.save("result.npy", result.numpy())
     assert equal([np.load(tmp_path / "result.npy")], run(compiled(module), inputs))
 
 
+@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+def test_kernels_written_in_c_run_the_plan(tmp_path):
+    module, inputs = branchy()
+    pipeline = cpplan.tvm.pipeline(order="search", in_place=True)
+    tvm.compile(module, target="c", relax_pipeline=pipeline).export_library(str(tmp_path / "c.so"))
+    library = tvm.runtime.load_module(str(tmp_path / "c.so"))
+    machine = relax.VirtualMachine(library, tvm.cpu())
+    tvm.compile(module, target="c").export_library(str(tmp_path / "tvm.so"))
+    theirs = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / "tvm.so")), tvm.cpu())
+    assert equal(run(machine, inputs), run(theirs, inputs))
+
+
 def test_guide_runs(capsys):
     text = (ROOT / "docs" / "guide" / "tvm.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -498,3 +511,57 @@ class Circle:
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_functions_that_call_each_other_in_a_circle_have_storages_of_their_own(options):
     check(Circle, random_values((4, 4)), expected_of=without_planner(), **options)
+
+
+@I.ir_module
+class Devices:
+    """Kernels on two devices, and copies between them."""
+
+    I.module_global_infos({"vdevice": [I.vdevice("llvm", 0), I.vdevice("llvm", 1)]})
+
+    @R.function
+    def main(x: R.Tensor((8, 8), "float32", "llvm:0")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, a)
+            c = R.to_vdevice(b, "llvm:1")
+            d = R.exp(c)
+            e = R.multiply(d, d)
+            f = R.exp(R.add(e, d))
+            g = R.to_vdevice(f, "llvm:0")
+            h = R.add(g, b)
+            R.output(h)
+        return h
+
+
+@I.ir_module
+class OneDevice:
+    """The same on one device."""
+
+    @R.function
+    def main(x: R.Tensor((8, 8), "float32")) -> R.Tensor((8, 8), "float32"):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.add(a, a)
+            d = R.exp(b)
+            e = R.multiply(d, d)
+            f = R.exp(R.add(e, d))
+            h = R.add(f, b)
+            R.output(h)
+        return h
+
+
+@pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
+def test_each_device_has_a_storage_of_its_own(options):
+    """TVM 0.27's own pipeline refuses kernels on a second CPU: their place is checked by us."""
+    inputs = [0.01 * each for each in random_values((8, 8))]
+    module = relax.transform.RealizeVDevice()(Devices)
+    pipeline = cpplan.tvm.pipeline(**options)
+    executable = tvm.compile(module, target="llvm", relax_pipeline=pipeline)
+    machine = relax.VirtualMachine(executable, [tvm.cpu(0), tvm.cpu(1)])
+    assert equal(run(machine, inputs), run(compiled(OneDevice), inputs))
+    (planned,) = cpplan.tvm.last_plans()
+    peaks = planned.plan.pool_peaks
+    assert set(peaks) == {"device 0, global", "device 1, global"}
+    assert all(peak > 0 for peak in peaks.values())
+    assert set(planned.left.values()) == {"relax.to_vdevice gets it", "it leaves the region"}
