@@ -50,6 +50,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "deterministic": (True, False),
     "workers": (1, 2),
     "seed": (0, 7),
+    "suggest": (0.0, 0.5),
 }  # fmt: skip
 
 
