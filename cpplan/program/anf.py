@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,12 @@ class Program:
     def names(self) -> tuple[str, ...]:
         """The name of the op bound at every step, repeated if the op is recomputed."""
         return tuple(map(attrgetter("name"), self.ops))
+
+    @property
+    def may_reorder(self) -> bool:
+        """True if neighbouring ops may change places, so that there is another order."""
+        before = self.graph.predecessors
+        return any(one not in before[two] for one, two in pairwise(self.order))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -363,11 +363,10 @@ def useful_freedoms(source: Program | Problem) -> frozenset[Freedom]:
     """Freedoms that may make a difference to the plans of a source."""
     if isinstance(source, Problem):
         return frozenset()
-    graph, order = source.graph, source.order
-    used: set[Freedom] = {"remat", *declared_kinds(graph)}
-    if any(one not in graph.predecessors[two] for one, two in pairwise(order)):
+    used: set[Freedom] = {"remat", *declared_kinds(source.graph)}
+    if source.may_reorder:
         used.add("order")
-    if any(op.axes for op in graph.ops):
+    if any(op.axes for op in source.graph.ops):
         used.add("split")
     return frozenset(used)
 

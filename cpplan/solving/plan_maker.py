@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +70,8 @@ def make_plan(
     first, last = ends
     if packed.pooled is not None:
         pooled = _make_pooled_plan(packed, residency, searched, runtime, history)
-        if searched is not None and _has_orders(packed.source):
+        source = packed.source
+        if searched is not None and isinstance(source, Program) and source.may_reorder:
             pooled = _for_every_order(pooled, searched.bound)
         return replace(pooled, first=first, last=last)
     problem, peak = packed.problem, packed.peak
@@ -333,13 +333,6 @@ def _make_pooled_plan(
         history=tuple(history),
         message=packing.message,
     )
-
-
-def _has_orders(source: Program | Problem) -> bool:
-    """True if the ops of a program may run in another order."""
-    assert isinstance(source, Program)
-    before = source.graph.predecessors
-    return any(one not in before[two] for one, two in pairwise(source.order))
 
 
 def _for_every_order(plan: Plan, least: int) -> Plan:

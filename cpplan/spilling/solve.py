@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -74,9 +73,7 @@ def spill(
     search.known = places or {}
     if len(program.order) >= tuned(PackingTuning).many_buffers:
         search.expect(budget.deadline.elapsed() - begin)
-    order_of, before = program.order, program.graph.predecessors
-    free = any(one not in before[two] for one, two in pairwise(order_of))
-    if order and free:
+    if order and program.may_reorder:
         return _search_orders(search, budget)
     _run(search, budget)
     return search.outcome()
