@@ -22,6 +22,7 @@ from cpplan.batches.table import to_frame
 from cpplan.batches.task import Task, make_limits, make_tasks
 from cpplan.batches.task_planning import Row
 from cpplan.model.errors import InputError, MissingExtraError
+from cpplan.model.names import not_understood
 from cpplan.packing import heuristics
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ def batch(
     limits = make_limits(task_seconds, task_memory)
     tasks = make_tasks(as_models(models), as_settings(settings), chosen, limits)
     if backend not in BACKENDS:
-        known = ", ".join(BACKENDS)
-        raise InputError(f"backend={backend!r} is not understood: expected one of {known}")
+        raise not_understood(f"backend={backend!r}", backend, BACKENDS)
     if backend == "processes":
         if scheduler is not None:
             raise InputError("scheduler is for backend 'dask'")

@@ -19,6 +19,7 @@ from cpplan.cli.batch_command import batch
 from cpplan.cli.compare_command import compare
 from cpplan.cli.pareto_command import pareto
 from cpplan.cli.plan_command import plan
+from cpplan.cli.printing import in_flags
 from cpplan.cli.show_command import show
 from cpplan.cli.sizes_command import sizes
 from cpplan.cli.storages_command import storages
@@ -73,7 +74,7 @@ def _main(arguments: list[str] | None) -> int:
     try:
         code = cli.main(arguments, prog_name="cpplan", standalone_mode=False, obj=begun)
     except CpplanError as error:
-        _complain(str(error))
+        _complain(in_flags(str(error)))
         return error.exit_code
     except click.exceptions.Abort:
         _complain("interrupted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -68,6 +69,31 @@ def describe_suggestions(result: Plan) -> str:
         head = "" if number else "smaller"
         lines.append(f"{head:<12} {' '.join(flags)}: {format_bytes(one.peak)} ({saved})\n")
     return "".join(lines)
+
+
+def in_flags(text: str) -> str:
+    """A message with options as the command line has them: ``remat=True`` is ``--remat``.
+
+    Examples
+    --------
+    >>> in_flags("cost_limit limits what runs again: it needs remat=True or order='search'")
+    '--cost-limit limits what runs again: it needs --remat or --order search'
+    """
+    from cpplan.solving.request import OPTIONS
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name not in OPTIONS or (value is None and "_" not in name):
+            return found[0]
+        if value is None:
+            return OPTIONS[name].names.partition("/")[0]
+        return OPTIONS[name].flag(True if value == "True" else value.strip("'"))
+
+    return re.sub(
+        r"(?<![\w'\"./-])([a-z]+(?:_[a-z]+)*)(?:=(True|'[^']*'|[\d.]*\d))?(?![\w'\"=/-])",
+        flag,
+        text,
+    )
 
 
 @contextmanager

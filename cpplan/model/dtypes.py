@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 
 BITS = {
     "bool": 8,
@@ -45,5 +45,5 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
         If the dtype is not known.
     """
     if dtype not in BITS:
-        raise InputError(f"dtype {dtype!r} is not understood: expected one of {', '.join(BITS)}")
+        raise not_understood(f"dtype {dtype!r}", dtype, BITS)
     return -(-math.prod(shape) * BITS[dtype] // 8)

@@ -40,6 +40,28 @@ def check_names(what: str, names: Iterable[str]) -> None:
             check_name(what, name, empty=True)
 
 
+def not_understood(what: str, given: object, known: Iterable[str]) -> InputError:
+    """The error for a name that is none of the known ones; it says which one is near.
+
+    Parameters
+    ----------
+    what
+        What was given, as the message begins.
+    given, known
+        The name, and the names that are possible.
+
+    Examples
+    --------
+    >>> str(not_understood("mode 'fsat'", "fsat", ("fast", "slow")))
+    "mode 'fsat' is not understood (perhaps 'fast'): expected one of fast, slow"
+    """
+    from difflib import get_close_matches
+
+    known = tuple(known)
+    near = "".join(f" (perhaps {name!r})" for name in get_close_matches(str(given), known, n=1))
+    return InputError(f"{what} is not understood{near}: expected one of {', '.join(known)}")
+
+
 def check_key(key: str, known: Iterable[str]) -> None:
     """Refuse an unknown key; the message lists similar known keys, or else all.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 
 T = TypeVar("T")
 
@@ -72,8 +73,7 @@ class Registry(Generic[T]):
             If no function has this name; lists the known names.
         """
         if not isinstance(name, str) or name not in self._functions:
-            known = ", ".join(self._functions)
-            raise InputError(f"{self._wanted} {name!r} is not understood: expected one of {known}")
+            raise not_understood(f"{self._wanted} {name!r}", name, self._functions)
         return self._functions[name]
 
     def names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 from cpplan.model.pool import Pool
 
 _CHOICES = {
@@ -45,9 +45,7 @@ class Residency:
         for field in fields(self):
             value, known = getattr(self, field.name), _CHOICES[field.name]
             if value not in known:
-                raise InputError(
-                    f"{field.name}={value!r} is not understood: expected one of {', '.join(known)}"
-                )
+                raise not_understood(f"{field.name}={value!r}", value, known)
 
 
 def choose_residency(

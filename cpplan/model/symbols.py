@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 from cpplan.model.printable import quote
 from cpplan.model.shapes import Dim, Range, ceildiv
 from cpplan.model.tensor import Tensor
@@ -104,7 +105,7 @@ def tensor_bytes(shape: Extents, dtype: str) -> int | Dim:
         If the dtype is not known.
     """
     if dtype not in BITS:
-        raise InputError(f"dtype {dtype!r} is not understood: expected one of {', '.join(BITS)}")
+        raise not_understood(f"dtype {dtype!r}", dtype, BITS)
     elements = math.prod(shape)
     return elements * (BITS[dtype] // 8) if BITS[dtype] >= 8 else ceildiv(elements * BITS[dtype], 8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 from cpplan.ordering import loops as ordering
 from cpplan.packing import loops as packing
 from cpplan.remat import loops as remat
@@ -48,5 +48,5 @@ def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> di
     """
     for name in groups:
         if name not in GROUPS:
-            raise InputError(f"{name!r} is not understood: expected one of {', '.join(GROUPS)}")
+            raise not_understood(repr(name), name, GROUPS)
     return compile_groups([GROUPS[name] for name in groups or GROUPS], tell)

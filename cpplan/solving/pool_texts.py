@@ -6,6 +6,7 @@ from typing import Any
 
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError, located
+from cpplan.model.names import not_understood
 from cpplan.model.pool import Pool, check_pools
 
 _BYTES = ("alignment", "base")
@@ -41,7 +42,7 @@ def _pool(text: str) -> Pool:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if key not in _KEYS or not equals:
-            raise InputError(f"{setting!r} is not understood: expected one of {', '.join(_KEYS)}")
+            raise not_understood(repr(setting), key, _KEYS)
         if key in fields:
             raise InputError(f"{key} is given twice")
         fields[key] = _parse_value(key, value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from cpplan.model.errors import InputError, located
-from cpplan.model.names import check_key, tuple_of
+from cpplan.model.names import check_key, not_understood, tuple_of
 from cpplan.model.pool import Objective
 from cpplan.model.refusals import refuse
 from cpplan.runtime.budget import Budget, Tuning, make_budget, tuning_in_use
@@ -320,8 +320,7 @@ def _check_value(name: str, value: Any, option: Option) -> None:
     if value is None and Request.__dataclass_fields__[name].default is None:
         return
     if option.choices and value not in option.choices:
-        known = ", ".join(option.choices)
-        raise InputError(f"{name}={value!r} is not understood: expected one of {known}")
+        raise not_understood(f"{name}={value!r}", value, option.choices)
     if option.kind in ("switch", "flag") and not isinstance(value, bool):
         raise InputError(f"{name} must be true or false, not {value!r}")
 

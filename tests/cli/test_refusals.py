@@ -353,3 +353,21 @@ def test_gaps_may_reach_as_far_as_steps(tmp_path, capsys):
     capsys.readouterr()
     assert main(["plan", str(path), "-q"]) == 2
     assert "numbers must be below 2**62" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--algorithm", "bumb"], "algorithm 'bumb' is not understood (perhaps 'bump'): expected"),
+        (["--cost-limit", "1.1"], "--cost-limit limits what runs again: it needs --remat or"),
+        (["--spill"], "--spill needs two workspace pools"),
+        (["--first", "r0"], "they need --order search"),
+        (["--pool", "a=1MiB,kindd=x"], "'kindd=x' is not understood (perhaps 'kind'): expected"),
+    ],
+    ids=lambda value: value[0].strip("-") if isinstance(value, list) else "",
+)
+def test_refusals_speak_of_flags_and_name_what_is_near(arguments, message, capsys) -> None:
+    assert main(["plan", SQUEEZENET, "-q", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.splitlines()) == 1

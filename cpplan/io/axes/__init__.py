@@ -17,6 +17,7 @@ from cpplan.model.axes import Axis, Window
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
 from cpplan.model.methods import find_function
+from cpplan.model.names import not_understood
 from cpplan.model.tensor import Tensor
 
 __all__ = ["Operation", "Rule", "element_wise", "find_axes", "register_axes", "same"]
@@ -49,9 +50,7 @@ def register_axes(framework: str, kind: str, rule: Rule | None) -> None:
         If the framework is not one of these, or the kind is no text.
     """
     if framework not in _TABLES:
-        raise InputError(
-            f"framework {framework!r} is not understood: expected one of {', '.join(_TABLES)}"
-        )
+        raise not_understood(f"framework {framework!r}", framework, _TABLES)
     if not isinstance(kind, str) or not kind:
         raise InputError(f"a kind of op must be a non-empty string, not {kind!r}")
     if rule is not None and not callable(rule):

@@ -36,7 +36,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from cpplan.io.tflite.cmsis_nn import TARGETS, cmsis_nn_sizes, has_kernel
 from cpplan.io.tflite.model import FileOperator, FileTensor
 from cpplan.model.dtypes import BITS
-from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 
 # Names of the kernels that may run.
 REFERENCE = "reference"
@@ -107,9 +107,7 @@ def scratch_sizes(
 def check_kernels(kernels: str) -> None:
     """Raise unless this is a known name of TFLite Micro's kernels."""
     if kernels not in KERNELS:
-        raise InputError(
-            f"kernels={kernels!r} is not understood: expected one of {', '.join(KERNELS)}"
-        )
+        raise not_understood(f"kernels={kernels!r}", kernels, KERNELS)
 
 
 def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | None:

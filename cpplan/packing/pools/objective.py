@@ -19,6 +19,7 @@ import numpy as np
 
 from cpplan.model.errors import InputError
 from cpplan.model.levels import Level
+from cpplan.model.names import not_understood
 from cpplan.model.pool import Pool
 from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
@@ -90,8 +91,7 @@ def find_objective(name: str) -> Callable[[Problem], tuple[Level, ...]]:
         If no objective has this name.
     """
     if not isinstance(name, str) or name not in OBJECTIVES:
-        known = ", ".join(OBJECTIVES)
-        raise InputError(f"objective {quote(name)} is not understood: expected one of {known}")
+        raise not_understood(f"objective {quote(name)}", name, OBJECTIVES)
     return OBJECTIVES[name]
 
 

@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 
 from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 from cpplan.model.plan_data import Status
 from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
@@ -101,8 +102,7 @@ def layout_for_sizes(
         If an argument contradicts another, or the problem cannot be planned in this way.
     """
     if objective not in get_args(SizesObjective):
-        known = ", ".join(get_args(SizesObjective))
-        raise InputError(f"objective={objective!r} is not understood: expected one of {known}")
+        raise not_understood(f"objective={objective!r}", objective, get_args(SizesObjective))
     sizes = SizeSet(problem, bytes, labels)
     limits = _check_capacities(capacities, sizes)
     budget = Budget(Deadline(60.0)) if budget is None else budget

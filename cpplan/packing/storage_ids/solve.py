@@ -9,6 +9,7 @@ import numpy as np
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
+from cpplan.model.names import not_understood
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.levels import LevelIncumbent, OneLevel
@@ -109,9 +110,7 @@ def share_storages(
     ('optimal', 14, [0, 1, 0], [6, 8])
     """
     if algorithm is not None and algorithm not in ALGORITHMS:
-        raise InputError(
-            f"algorithm {algorithm!r} is not understood: expected one of {', '.join(ALGORITHMS)}"
-        )
+        raise not_understood(f"algorithm {algorithm!r}", algorithm, ALGORITHMS)
     budget = make_budget(time_limit, workers, seed, deterministic=deterministic)
     deadline = budget.deadline
     source = as_program(source)

@@ -12,6 +12,7 @@ from typing import Any
 from cpplan.io.torch.training.work import WORKS, Work
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
+from cpplan.model.names import not_understood
 from cpplan.solving.shares import is_share, parse_share
 
 # Part of a limit by which a peak may exceed it before this is worth a warning.
@@ -121,9 +122,7 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
         raise InputError(f"time_limit must be a positive number of seconds, not {seconds!r}")
     for name, choices in _CHOICES.items():
         if name in given and given[name] not in choices:
-            raise InputError(
-                f"{name}={given[name]!r} is not understood: expected one of {', '.join(choices)}"
-            )
+            raise not_understood(f"{name}={given[name]!r}", given[name], choices)
     cost = given.get("cost", "time")
     if not (callable(cost) or cost in WORKS):
         raise InputError(
