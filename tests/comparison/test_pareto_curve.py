@@ -48,7 +48,7 @@ def test_on_the_command_line(tmp_path, capsys):
     assert main(["plan", path, "--remat", "--memory-limit", "2", "-q"]) == 3
     assert "op n3 alone needs 3 B" in capsys.readouterr().err
     assert main(["plan", path, "--remat", "-q"]) == 2
-    assert "either a memory_limit or a cost_limit" in capsys.readouterr().err
+    assert "either a --memory-limit or a --cost-limit" in capsys.readouterr().err
 
 
 def relu_and_back() -> Graph:
