@@ -65,7 +65,7 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
         LeastPiece(_sum(np.maximum(stays, 0), copied), None),
         key=lambda found: found.bytes,
     )
-    op, at, least = _accessed(problem, storage)
+    op, at, least, reading = _accessed(problem, storage)
     counted = ~throughout[at]
     if "in place" in shared:
         owner, output, _ = columns.in_place
@@ -79,9 +79,9 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
     if many and in_order.max() > best.bytes:
         most = problem.ops[int(in_order.argmax())]
         best = LeastPiece(int(in_order.max()), most.name, not _axes(problem, most))
-    # The first op reads nothing but what the caller brings.
+    # The first piece reads nothing but what the caller brings; one of padding alone, nothing.
     begins = np.ones(many, np.bool_)
-    begins[columns.read.owner[~given[storage[columns.read.item]]]] = False
+    begins[columns.read.owner[~given[storage[columns.read.item]] & reading]] = False
     written = columns.written.owner * several + storage[columns.written.item]
     new, made = np.zeros(many, np.int64), apart & ~given[at]
     made &= np.isin(op * several + at, written)
@@ -119,8 +119,11 @@ def _axes(problem: SplitProblem, op: Op) -> list[Axis]:
     return [axis for axis in op.axes if problem.lines.steps(op, axis) is not None]
 
 
-def _accessed(problem: SplitProblem, storage: Ints) -> tuple[Ints, Ints, Ints]:
-    """Op, storage, and the least bytes of it that a piece of the op accesses, as columns."""
+def _accessed(problem: SplitProblem, storage: Ints) -> tuple[Ints, Ints, Ints, Mask]:
+    """Op, storage, and the least bytes of it that a piece of the op accesses, as columns.
+
+    Also, for each tensor that an op reads, true if every piece of the op reads some of it.
+    """
     graph, lines, columns = problem.graph, problem.lines, problem.graph.columns
     read, written, many = columns.read, columns.written, len(graph.tensors)
     op = np.concatenate([read.owner, written.owner])
@@ -146,12 +149,13 @@ def _accessed(problem: SplitProblem, storage: Ints) -> tuple[Ints, Ints, Ints]:
         whole[row[here]] = part[row[here]] = extent[here]
         np.minimum.at(part, row[here], shortest[here])
         least = least // whole * part
+    reading = least[: len(read.item)] > 0
     pairs = op * len(problem.size) + storage[tensor]
     order = np.argsort(pairs, kind="stable")
     first = np.flatnonzero(np.diff(pairs[order], prepend=-1))
     if len(first):
         least = np.maximum.reduceat(least[order], first)
-    return op[order[first]], storage[tensor[order[first]]], least
+    return op[order[first]], storage[tensor[order[first]]], least, reading
 
 
 def _cut_windows(problem: SplitProblem) -> tuple[Mask, Ints]:

@@ -48,7 +48,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
         retained[root[k]], staying[root[k]] = max(own, retained[root[k]]), True
     given = np.where(brought, columns.size, 0)
     always = int(retained[brought & staying].sum())
-    op, storage, need = _needs(graph, places, elements, held)
+    op, storage, need, reading = _needs(graph, places, elements, held)
     free = ~(brought & staying)[storage]
     if "in place" in sharing:
         owner, output, _ = columns.in_place
@@ -60,12 +60,12 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     np.maximum.at(largest, op[alike], need[alike])
     most = max(together(given), together(retained))
     most = max(most, always + int((sums + largest).max(initial=0)))
-    # The op that runs first reads no other op's result.
+    # The piece that runs first reads no other op's result: a piece of padding alone reads nothing.
     waits = np.zeros(many, np.bool_)
     made = np.zeros(len(names), np.bool_)
     made[columns.outputs.item] = True
     reads = columns.read
-    waits[reads.owner[made[reads.item] & ~brought[root[reads.item]]]] = True
+    waits[reads.owner[made[reads.item] & ~brought[root[reads.item]] & reading]] = True
     written = columns.written.owner * len(names) + root[columns.written.item]
     alone &= ~brought[storage] & np.isin(op * len(names) + storage, written)
     np.add.at(new, op[alone], need[alone])
@@ -82,10 +82,13 @@ def _elements(graph: Graph, places: CutTensors) -> Ints:
     return found
 
 
-def _needs(graph: Graph, places: CutTensors, elements: Ints, held: Mask) -> tuple[Ints, Ints, Ints]:
+def _needs(
+    graph: Graph, places: CutTensors, elements: Ints, held: Mask
+) -> tuple[Ints, Ints, Ints, Mask]:
     """Op, storage and the least bytes of it that a piece of the op needs, as three columns.
 
-    Only of storages in the arena, which are numbered as their tensors.
+    Only of storages in the arena, which are numbered as their tensors. The fourth column is true
+    for each tensor that an op reads if every piece of the op reads some of it.
     """
     columns, many = graph.columns, len(graph.tensors)
     op = np.concatenate([columns.read.owner, columns.written.owner])
@@ -109,7 +112,7 @@ def _needs(graph: Graph, places: CutTensors, elements: Ints, held: Mask) -> tupl
     order = kept[np.lexsort((need[kept], storage[kept], op[kept]))]
     # Of the tensors in one storage, the one that needs the most comes last.
     order = order[np.diff(op[order] * many + storage[order], append=-1) != 0]
-    return op[order], storage[order], need[order]
+    return op[order], storage[order], need[order], need[: len(columns.read.item)] > 0
 
 
 def _extents(graph: Graph, places: CutTensors) -> tuple[Ints, Ints]:

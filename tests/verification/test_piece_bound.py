@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpplan import Graph, Op, Tensor, solve
+from cpplan.model.axes import Axis, Window
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.splitting.bounds import least_piece
@@ -47,3 +49,28 @@ def test_planner_and_checker_agree_on_the_least_piece(
     sharing = frozenset({"in place", "placement"}) if in_place else frozenset()
     found = least_piece(SplitProblem(to_anf(graph), residency, sharing))
     assert found.bytes == piece_bound.least_piece(graph, residency, sharing)
+
+
+def test_a_piece_of_padding_alone_may_run_first() -> None:
+    """It reads nothing: beside the image, only what it writes itself is live at the first step."""
+    graph = Graph(
+        "padded",
+        (
+            Tensor("x", shape=(10, 4), dtype="int8", kind="input"),
+            Tensor("t", shape=(10, 4), dtype="int8"),
+            Tensor("y", shape=(12, 4), dtype="int8", kind="output"),
+        ),
+        (
+            Op("relu", "relu", ("x",), ("t",), cost=40,
+               axes=(Axis("rows", 10, (Window("x", 0), Window("t", 0))),)),
+            Op("pad", "pad", ("t",), ("y",), cost=48,
+               axes=(Axis("rows", 12, (Window("t", 0, 1, -1, 1), Window("y", 0))),)),
+        ),
+    )  # fmt: skip
+    for outputs, bytes_ in (("keep", 48), ("outside", 40)):
+        residency = Residency(outputs=outputs)
+        problem = SplitProblem(to_anf(graph), residency, frozenset())
+        assert piece_bound.least_piece(graph, residency, ()) == bytes_
+        assert least_piece(problem).bytes == bytes_
+        plan = solve(graph, split=True, outputs=outputs, time_limit=2)
+        assert plan.lower_bound == bytes_ <= plan.peak
