@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -60,17 +61,18 @@ if TYPE_CHECKING:
     )
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the rows as a JSON list.")
+@click.option("--report", metavar="FILE", help="Write the curve and its bounds as an HTML page.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None, through: Literal["tvm"] | None,
     points: int, time_limit: float, spill: bool, pools: tuple[Pool, ...] | None,
-    json_path: str | None, quiet: bool, **options: Any,
+    json_path: str | None, report: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Print the memory that recomputation, pieces or spilling save in MODEL, and their cost."""
     import json
 
-    check_outputs(model, json_path, {})
+    check_outputs(model, json_path, {"--report": report})
     in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.comparison.pareto_curve import pareto_plans
     from cpplan.io import load
@@ -89,13 +91,18 @@ def pareto(
     if spill or pools is not None:
         with watching(enabled=not quiet) as progress:
             options["progress"] = progress
-            _print_moves(model, source, points, time_limit, json_path, spill, pools, options)
+            files = json_path, report
+            _print_moves(model, source, points, time_limit, files, spill, pools, options)
         return
     if options.pop("objective") != "preference":
         raise InputError("--objective is for the time of moves: give --spill too")
     with naming(model), watching(enabled=not quiet) as progress:
         options["progress"] = progress
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
+    if report is not None:
+        from cpplan.report.html import curve_report
+
+        write_text(report, curve_report(plans, Path(model).name))
     keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")
     rows = [{key: getattr(plan, key) for key in keys} for plan in plans]
     text = json.dumps(rows, indent=1) + "\n"
@@ -108,8 +115,9 @@ def pareto(
 
 
 def _print_moves(
-    model: str, source: Any, points: int, time_limit: float, json_path: str | None, spill: bool,
-    pools: tuple[Pool, ...] | None, options: dict[str, Any],
+    model: str, source: Any, points: int, time_limit: float,
+    files: tuple[str | None, str | None], spill: bool, pools: tuple[Pool, ...] | None,
+    options: dict[str, Any],
 ) -> None:  # fmt: skip
     """Print the bytes moved between two pools against the capacity of the first."""
     import json
@@ -129,6 +137,11 @@ def _print_moves(
         options["order"] = "given"
     with naming(model):
         curve = spill_curve(source, points=points, time_limit=time_limit, pools=pools, **options)
+    json_path, report = files
+    if report is not None:
+        from cpplan.report.html import moves_report
+
+        write_text(report, moves_report(curve, Path(model).name))
     text = json.dumps([asdict(point) for point in curve], indent=1) + "\n"
     if json_path == "-":
         print_out(text)

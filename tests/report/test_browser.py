@@ -26,7 +26,7 @@ from cpplan.explanation.fullest_step import filled_profile, live_tensors
 from cpplan.io.plan_json import plan_from_dict
 from cpplan.model.plan_data import Progress
 from cpplan.model.symbols import Symbols
-from cpplan.report.html import batch_report, plan_report
+from cpplan.report.html import batch_report, curve_report, plan_report
 from tests.support.split_networks import Network
 
 pytestmark = pytest.mark.slow
@@ -293,6 +293,20 @@ def test_a_narrow_page_does_not_scroll_sideways(
 def test_page_of_an_empty_problem_says_so(open_page: Open) -> None:
     page = open_page(cpplan.solve(Problem((), lower=[], upper=[], size=[])))
     assert page.text("#tensors-note") == "There is nothing to place."
+
+
+def test_curve_page_shows_every_point(open_page: Open) -> None:
+    plans = list(cpplan.pareto(forked(), points=4, time_limit=4)["plan"])
+    page = open_page(curve_report(plans, title="</title>net"))
+    assert page.text("#name") == "</title>net"
+    assert page.find("#curve").is_displayed()
+    assert len(page.column("#points", 0)) == len(plans)
+    assert sorted(page.column("#points", 5)) == sorted(plan.status for plan in plans)
+    assert page.find("#curve").get_attribute("aria-label").startswith("extra work against peak.")
+    rows = json.loads(page.saved("#download-json"))
+    assert [row["limit"] for row in rows] == [plan.capacity for plan in plans]
+    page.light("dark")
+    assert page.print_pdf().startswith(b"%PDF")
 
 
 def test_batch_page_filters_its_rows(open_page: Open) -> None:

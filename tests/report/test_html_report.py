@@ -17,11 +17,12 @@ from report.html_plans import HOSTILE, again, chain, forked, hostile_plan, resul
 import cpplan
 from cpplan import Gap, Graph, Op, Problem, Tensor
 from cpplan.cli.main import cli
+from cpplan.comparison.spill_curve import spill_curve
 from cpplan.io.graph_json import write_graph
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError
 from cpplan.model.symbols import Symbols
-from cpplan.report.html import batch_report, plan_report
+from cpplan.report.html import batch_report, curve_report, moves_report, plan_report
 from cpplan.report.html.page_text import escape_json
 
 
@@ -169,9 +170,13 @@ def test_numbers_that_json_has_not_are_refused() -> None:
         escape_json(float("nan"))
 
 
-@pytest.mark.parametrize("page", ["plan", "batch"])
+@pytest.mark.parametrize("page", ["plan", "batch", "curve"])
 def test_the_policy_allows_what_is_in_the_file_and_nothing_else(page: str) -> None:
-    text = plan_report(cpplan.solve(chain())) if page == "plan" else batch_report(results())
+    text = {
+        "plan": lambda: plan_report(cpplan.solve(chain())),
+        "batch": lambda: batch_report(results()),
+        "curve": lambda: curve_report([cpplan.solve(chain())]),
+    }[page]()
     policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
@@ -270,3 +275,38 @@ def test_batch_page_holds_the_results() -> None:
 def test_a_table_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="no column 'bytes'"):
         batch_report(results().drop(columns="bytes"))
+
+
+def test_curve_page_has_the_points_and_what_no_plan_needs_less_than() -> None:
+    graph = forked()
+    plans = list(cpplan.pareto(graph, points=3, time_limit=4)["plan"])
+    data = data_of(curve_report(plans, "</title>"))
+    assert [row["limit"] for row in data["points"]] == [plan.capacity for plan in plans]
+    for row, plan in zip(data["points"], plans, strict=True):
+        assert (row["x"], row["status"]) == (plan.peak, plan.status)
+        if row["y"] is not None:
+            assert row["y"] == pytest.approx(plan.cost / plan.base_cost - 1)
+            assert row["bound"] <= row["y"]
+    assert [row["limit"] for row in data["points"] if row["bound"] is not None] == [
+        limit for limit, _ in data["bounds"]
+    ]
+    with pytest.raises(InputError, match="at least one point"):
+        curve_report([])
+
+
+def test_curve_page_of_moves_has_bytes_against_capacity() -> None:
+    curve = spill_curve(forked(), points=3, time_limit=3)
+    data = data_of(moves_report(curve))
+    assert data["what"]["y"] == "bytes moved"
+    found = [(row["x"], row["y"], row["bound"]) for row in data["points"]]
+    assert found == [(one.capacity, one.moved_bytes, one.moved_bytes_bound) for one in curve]
+
+
+def test_pareto_writes_its_page(tmp_path) -> None:
+    write_graph(forked(), tmp_path / "g.json")
+    for more in (["--split"], ["--spill"], []):
+        page = tmp_path / "curve.html"
+        options = ["--points", "2", "--time-limit", "2", "-q", "--report", str(page), *more]
+        done = CliRunner().invoke(cli, ["pareto", str(tmp_path / "g.json"), *options])
+        assert done.exit_code == 0, done.output
+        assert data_of(page.read_text(encoding="utf-8"))["title"] == "g.json"
