@@ -58,7 +58,9 @@ def curve_report(plans: Sequence[Plan], title: str = "curve") -> str:
         for plan in plans
     ]
     # Below a point that is (bytes, extra work) no plan lies: of bytes at a cost, or of a cost.
-    bounds = [(plan.capacity, _extra(plan.cost_bound, plan)) for plan in plans]
+    bounds: list[tuple[Any, Any]] = [
+        (plan.capacity, _extra(plan.cost_bound, plan)) for plan in plans
+    ]
     bounds += [(row["least"], row["y"]) for row in points if row["bound"] is None]
     what = {"x": "peak", "y": "extra work", "unit": "share"}
     return _page(points, bounds, what, title)
