@@ -26,7 +26,7 @@ from cpplan.cli.storages_command import storages
 from cpplan.cli.summary_command import summary
 from cpplan.cli.verify_command import verify
 from cpplan.cli.warm_up_command import warm_up
-from cpplan.model.errors import CpplanError, DefectWarning
+from cpplan.model.errors import CpplanError, DefectWarning, OptionError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.version import __version__
 from cpplan.runtime.collection import collect_rarely
@@ -74,7 +74,7 @@ def _main(arguments: list[str] | None) -> int:
     try:
         code = cli.main(arguments, prog_name="cpplan", standalone_mode=False, obj=begun)
     except CpplanError as error:
-        _complain(in_flags(str(error)))
+        _complain(in_flags(str(error)) if isinstance(error, OptionError) else str(error))
         return error.exit_code
     except click.exceptions.Abort:
         _complain("interrupted")

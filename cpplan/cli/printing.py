@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cpplan.model.byte_sizes import format_bytes
-from cpplan.model.errors import CpplanError, InputError, MissingExtraError
+from cpplan.model.errors import CpplanError, InputError, MissingExtraError, OptionError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.runtime.streams import write_to
 
@@ -72,7 +72,9 @@ def describe_suggestions(result: Plan) -> str:
 
 
 def in_flags(text: str) -> str:
-    """A message with options as the command line has them: ``remat=True`` is ``--remat``.
+    """A message of options as the command line has them: ``remat=True`` is ``--remat``.
+
+    Names of ops and values stand in quotes, and stay.
 
     Examples
     --------
@@ -105,10 +107,12 @@ def naming(*paths: str) -> Iterator[None]:
     except MissingExtraError:
         raise
     except CpplanError as error:
-        text = str(error)
+        text, kind = str(error), type(error)
+        if isinstance(error, OptionError):
+            text, kind = in_flags(text), InputError
         for path in paths:
             text = text.removeprefix(f"{printable(path, MESSAGE)}: ")
-        raise type(error)(f"{where}: {text}") from error
+        raise kind(f"{where}: {text}") from error
 
 
 def print_out(text: str) -> None:

@@ -25,6 +25,10 @@ class InputError(CpplanError, ValueError):
     """Error for unreadable or contradictory input; names the thing and what was expected."""
 
 
+class OptionError(InputError):
+    """Error for options of a request; the command line says it in flags."""
+
+
 class MissingExtraError(CpplanError, ImportError):
     """Error for a missing optional package; names the extra that installs it."""
 

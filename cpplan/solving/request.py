@@ -8,11 +8,12 @@ for a value that is not understood.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from cpplan.model.errors import InputError, located
+from cpplan.model.errors import InputError, OptionError, located
 from cpplan.model.names import check_key, not_understood, tuple_of
 from cpplan.model.pool import Objective
 from cpplan.model.refusals import refuse
@@ -196,6 +197,11 @@ class Request:
     progress: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
+        with _of_options():
+            self._check()
+
+    def _check(self) -> None:
+        """Fill in what follows from other options, and raise unless they go together."""
         for name, option in OPTIONS.items():
             _check_value(name, getattr(self, name), option)
         set_field = object.__setattr__
@@ -284,10 +290,11 @@ class Request:
 
         Raises
         ------
-        InputError
+        OptionError
             Names the option and the kind.
         """
-        refuse(SOURCE_RULES, self, source)
+        with _of_options():
+            refuse(SOURCE_RULES, self, source)
 
     def _tuning(self) -> Tuning:
         return make_tuning(self.tuning, tuning_in_use())
@@ -313,6 +320,15 @@ def make_request(options: Mapping[str, Any]) -> Request:
     for key in options:
         check_key(key, KEYWORDS)
     return Request(**options)
+
+
+@contextmanager
+def _of_options() -> Iterator[None]:
+    """Context in which errors of the input are of options."""
+    try:
+        yield
+    except InputError as error:
+        raise OptionError(str(error)) from error
 
 
 def _check_value(name: str, value: Any, option: Option) -> None:

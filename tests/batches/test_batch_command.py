@@ -124,7 +124,7 @@ def test_batch_has_every_planning_option_of_plan():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cost-limit", "2"], "--cost-limit limits what runs again: it needs --remat or --split"),
+        (["--cost-limit", "2"], "cost_limit limits what runs again: it needs remat=True"),
         (["--algorithm", "luck"], "algorithm 'luck' is not understood"),
         (["--capacity", "x"], "--capacity: 'x' is not a byte count"),
         (["--pool", "=1"], "--pool '=1': expected NAME"),

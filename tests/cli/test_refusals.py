@@ -371,3 +371,20 @@ def test_refusals_speak_of_flags_and_name_what_is_near(arguments, message, capsy
     err = capsys.readouterr().err
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+def test_fields_of_files_are_no_flags(tmp_path, capsys) -> None:
+    plan = tmp_path / "plan.json"
+    assert main(["plan", SQUEEZENET, "-q", "-o", str(plan)]) == 0
+    values = json.loads(plan.read_text())
+    plan.write_text(json.dumps({**values, "cost_limit": "x"}))
+    capsys.readouterr()
+    assert main(["verify", SQUEEZENET, str(plan)]) == 2
+    assert "not a valid plan: cost_limit must be a number" in capsys.readouterr().err
+
+
+def test_names_of_models_are_no_flags(tmp_path, capsys) -> None:
+    model = tmp_path / "cost_limit memory_limit.json"
+    model.write_text(json.dumps(GRAPH))
+    assert main(["plan", str(model), "-q", "--cost-limit", "2"]) == 2
+    assert f"{model}: --cost-limit limits what runs again" in capsys.readouterr().err
