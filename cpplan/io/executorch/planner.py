@@ -298,10 +298,13 @@ def reorder(module: GraphModule, translation: Translation, order: Sequence[str])
 
     for name in order:
         if name != end.name:
-            place(translation.nodes[name])
-            for part in translation.nodes[name].users:
-                if part.target is operator.getitem:
-                    place(part)
+            node = translation.nodes[name]
+            place(node)
+            # Parts are picked from the op, or from the list of results that it is given.
+            for whole in (node, *node.all_input_nodes):
+                for part in whole.users:
+                    if part.target is operator.getitem and part not in placed:
+                        place(part)
     for node in nodes:
         if node not in placed:
             place(node)
