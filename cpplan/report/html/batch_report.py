@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.version import __version__
-from cpplan.report.html.page_text import fill_page
+from cpplan.report.html.page_text import TABLE_SCRIPTS, TABLE_STYLES, fill_page
 
 if TYPE_CHECKING:
     import pandas
 
-STYLES = ("base.css", "batch.css", "print.css")
-SCRIPTS = (
-    "text.js",
-    "elements.js",
-    "colours.js",
-    "redraw.js",
-    "line_chart.js",
-    "table.js",
-    "downloads.js",
-    "batch.js",
-)
 # Factors of the performance profile, closer together where settings differ most.
 _FACTORS = (*(1 + k / 200 for k in range(40)), *(1.2 + k / 50 for k in range(41)))
 _SHOWN = ("model", "setting", "status", "bytes", "bound", "gap", "seconds", "error")
@@ -53,8 +42,8 @@ def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
         "batch.html",
         title=f"{title}: results",
         data=batch_data(frame, title),
-        styles=STYLES,
-        scripts=SCRIPTS,
+        styles=TABLE_STYLES,
+        scripts=(*TABLE_SCRIPTS, "batch.js"),
     )
 
 

@@ -7,23 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.version import __version__
-from cpplan.report.html.page_text import fill_page
+from cpplan.report.html.page_text import TABLE_SCRIPTS, TABLE_STYLES, fill_page
 
 if TYPE_CHECKING:
     from cpplan.comparison.spill_curve import CurvePoint
     from cpplan.model.plan import Plan
-
-STYLES = ("base.css", "batch.css", "print.css")
-SCRIPTS = (
-    "text.js",
-    "elements.js",
-    "colours.js",
-    "redraw.js",
-    "line_chart.js",
-    "table.js",
-    "downloads.js",
-    "curve.js",
-)
 
 
 def curve_report(plans: Sequence[Plan], title: str = "curve") -> str:
@@ -57,7 +45,8 @@ def curve_report(plans: Sequence[Plan], title: str = "curve") -> str:
         }
         for plan in plans
     ]
-    # Below a point that is (bytes, extra work) no plan lies: of bytes at a cost, or of a cost.
+    # Bytes, and the extra work that every plan within them needs; or, where only bytes are bounded,
+    # the extra work of a plan, and the bytes that every plan of this work needs.
     bounds: list[tuple[Any, Any]] = [
         (plan.capacity, _extra(plan.cost_bound, plan)) for plan in plans
     ]
@@ -117,7 +106,11 @@ def _page(
         "cpplan": __version__, "title": title, "points": points, "bounds": known, "what": what,
     }  # fmt: skip
     return fill_page(
-        "curve.html", title=f"{title}: curve", data=data, styles=STYLES, scripts=SCRIPTS
+        "curve.html",
+        title=f"{title}: curve",
+        data=data,
+        styles=TABLE_STYLES,
+        scripts=(*TABLE_SCRIPTS, "curve.js"),
     )
 
 

@@ -19,6 +19,17 @@ from typing import Any
 from cpplan.model.printable import printable
 
 _PLACE = "cpplan.report.html"
+# Styles and scripts of pages that show a line chart and tables.
+TABLE_STYLES = ("base.css", "batch.css", "print.css")
+TABLE_SCRIPTS = (
+    "text.js",
+    "elements.js",
+    "colours.js",
+    "redraw.js",
+    "line_chart.js",
+    "table.js",
+    "downloads.js",
+)
 # Characters that end a script element or open a comment in one. JSON is ASCII here, so that line
 # separators (U+2028) and marks of writing direction are escaped already.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'"}

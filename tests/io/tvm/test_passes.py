@@ -268,6 +268,42 @@ def test_storages_grow_in_steps_with_the_variables(options):
         assert storage_bytes(planned, inputs) == sizes[step] + result
 
 
+@I.ir_module
+class SymbolicBranches:
+    """Branches of a bounded batch, and a length without a bound beside it."""
+
+    @R.function
+    def main(
+        x: R.Tensor(("n", 8), "float32"),
+        y: R.Tensor(("k", 8), "float32"),
+        c: R.Tensor((), "bool"),
+    ) -> R.Tensor(("n", 8), "float32"):
+        n = T.int64()  # noqa: F841
+        k = T.int64()  # noqa: F841
+        R.func_attr({"tir_var_upper_bound": {"n": 64}})
+        a = R.exp(x)
+        b = R.add(a, x)
+        if c:
+            d = R.multiply(b, b)
+            f = R.tanh(R.add(d, b))
+        else:
+            g = R.exp(R.nn.relu(b))
+            f = R.add(g, b)
+        z = R.sum(R.exp(R.exp(y)))
+        return R.add(R.exp(R.add(f, a)), z)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
+def test_storages_of_branches_grow_in_steps(options):
+    planned = compiled(SymbolicBranches, cpplan.tvm.pipeline(steps=5, **options))
+    assert [len(each.steps) for each in cpplan.tvm.last_plans()] == [5, 5, 5]
+    expected = compiled(SymbolicBranches, without_planner())
+    for n in (1, 4, 5, 33, 64):
+        for chosen in (True, False):
+            inputs = [*random_values((n, 8), (3, 8)), np.array(chosen)]
+            assert equal(run(planned, inputs), run(expected, inputs))
+
+
 def test_steps_are_a_small_number():
     for wrong in (0, 33, "2", True):
         with pytest.raises(InputError, match="steps must be 1 to 32, not"):

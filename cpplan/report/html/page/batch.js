@@ -99,15 +99,6 @@ function showResults({ rows, baselines }) {
   find();
 }
 
-function offerRows({ title, rows }) {
-  const base = fileBase(title, "batch");
-  const columns = Object.keys(rows[0] ?? {});
-  byId("download-json").addEventListener("click", () => save(`${base}.json`, "application/json", `${JSON.stringify(rows, null, 1)}\n`));
-  byId("download-csv").addEventListener("click", () => save(`${base}.csv`, "text/csv", csvText([
-    columns, ...rows.map((row) => columns.map((column) => row[column])),
-  ])));
-}
-
 function start() {
   const data = JSON.parse(byId("data").textContent);
   const { columns } = data;
@@ -118,7 +109,7 @@ function start() {
   showHead(data);
   showSettings(data);
   showResults(data);
-  offerRows(data);
+  offerRows(data, "batch", data.rows);
   const described = data.settings.map(({ setting, profile }) => `${printable(setting)}: best on ${formatShare(profile[0])}`);
   byId("profile").setAttribute("aria-label", `Performance profile. ${described.join("; ")}`);
   keepDrawn(byId("profile"), () => drawProfile(data));

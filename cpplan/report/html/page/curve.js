@@ -69,20 +69,11 @@ function showPoints({ points, what }) {
   ].filter(Boolean), { caption: "Points" }).show(points);
 }
 
-function offerPoints({ title, points }) {
-  const base = fileBase(title, "curve");
-  const columns = Object.keys(points[0] ?? {});
-  byId("download-json").addEventListener("click", () => save(`${base}.json`, "application/json", `${JSON.stringify(points, null, 1)}\n`));
-  byId("download-csv").addEventListener("click", () => save(`${base}.csv`, "text/csv", csvText([
-    columns, ...points.map((row) => columns.map((column) => row[column])),
-  ])));
-}
-
 function start() {
   const data = JSON.parse(byId("data").textContent);
   showHead(data);
   showPoints(data);
-  offerPoints(data);
+  offerRows(data, "curve", data.points);
   const described = data.points.filter(({ y }) => y !== null).map(({ x, y }) => `${formatBytes(x)}: ${UNITS[data.what.unit].cell(y)}`);
   byId("curve").setAttribute("aria-label", `${data.what.y} against ${data.what.x}. ${described.join("; ")}`);
   keepDrawn(byId("curve"), () => drawCurve(data));

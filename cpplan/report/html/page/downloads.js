@@ -16,6 +16,16 @@ function csvCell(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+// Two buttons that save rows, all with the same keys.
+function offerRows({ title }, otherwise, rows) {
+  const base = fileBase(title, otherwise);
+  const columns = Object.keys(rows[0] ?? {});
+  byId("download-json").addEventListener("click", () => save(`${base}.json`, "application/json", `${JSON.stringify(rows, null, 1)}\n`));
+  byId("download-csv").addEventListener("click", () => save(`${base}.csv`, "text/csv", csvText([
+    columns, ...rows.map((row) => columns.map((column) => row[column])),
+  ])));
+}
+
 function save(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = make("a", { href: address, download: name });
