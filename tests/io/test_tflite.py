@@ -11,12 +11,14 @@ import pytest
 import cpplan
 from cpplan import Tensor
 from cpplan.io.axes import Operation, find_axes
-from cpplan.io.tflite import read_tflite
+from cpplan.io.tflite import planned_tflite, read_tflite
 from cpplan.io.tflite.scratch import scratch_sizes
 from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 networks = pytest.importorskip("support.tflite_networks", reason="needs cpplan[tflite]")
+kinds = pytest.importorskip("support.tflite_kinds", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("support.tflite_runtimes", reason="needs cpplan[tflite]")
 
 MODELS = Path(__file__).resolve().parents[2] / "datasets" / "tflite"
 SEPARABLE = MODELS / "separable.tflite"
@@ -247,3 +249,66 @@ def test_ops_whose_shapes_are_not_those_of_their_kind_have_no_axes():
     made = Tensor("o", shape=(1, 8, 8, 4), dtype="int8")
     steps = {"stride_h": 1, "stride_w": 1, "padding": 1}
     assert find_axes("tflite", Operation("CONV_2D", (image, taps), (made,), steps)) == ()
+
+
+# Kind, shapes, shapes of results, constants, table of options, offsets of the parts.
+COPIES = [
+    ("SLICE", [[1, 6, 4, 8]], [[1, 2, 4, 8]], [[0, 3, 0, 0], [1, 2, 4, 8]], "Slice", [96]),
+    ("SLICE", [[1, 6, 4, 8]], [[1, 2, 2, 8]], [[0, 3, 0, 0], [1, 2, 2, 8]], "Slice", []),
+    (
+        "STRIDED_SLICE",
+        [[1, 6, 4, 8]],
+        [[1, 3, 4, 8]],
+        [[0, 1, 0, 0], [1, 4, 4, 8], [1, 1, 1, 1]],
+        "StridedSlice",
+        [32],
+    ),
+    (
+        "STRIDED_SLICE",
+        [[1, 6, 4, 8]],
+        [[1, 3, 4, 8]],
+        [[0, 0, 0, 0], [1, 6, 4, 8], [1, 2, 1, 1]],
+        "StridedSlice",
+        [],
+    ),
+    ("PAD", [[1, 6, 4, 8]], [[1, 9, 4, 8]], [[[0, 0], [2, 1], [0, 0], [0, 0]]], "Pad", [64]),
+    ("PAD", [[1, 6, 4, 8]], [[1, 6, 6, 8]], [[[0, 0], [0, 0], [1, 1], [0, 0]]], "Pad", []),
+    ("PACK", [[4, 8]] * 3, [[3, 4, 8]], [], "Pack", [0, 32, 64]),
+    ("UNPACK", [[3, 4, 8]], [[4, 8]] * 3, [], "Unpack", [0, 32, 64]),
+]
+
+
+def copying(kind, shapes, results, numbers, options) -> bytes:
+    """A model of one operator that only copies."""
+    fields = {"PACK": {"valuesCount": 3, "axis": 0}, "UNPACK": {"num": 3, "axis": 0}}
+    given = {"table": options, **fields.get(kind, {})}
+    return kinds.one_operator(kind, kinds.INT8, shapes, results, numbers, given)
+
+
+@pytest.mark.parametrize(("kind", "shapes", "results", "numbers", "options", "offsets"), COPIES)
+def test_operators_that_copy_have_placements(kind, shapes, results, numbers, options, offsets):
+    (op,) = read_tflite(copying(kind, shapes, results, numbers, options)).ops
+    assert [placement.offset for placement in op.placements] == offsets
+    inner, outer = (op.inputs, op.outputs) if kind in ("PAD", "PACK") else (op.outputs, op.inputs)
+    for part, placement in zip(inner, op.placements, strict=False):
+        assert (placement.part, placement.whole) == (part, outer[0])
+
+
+@pytest.mark.parametrize(("kind", "shapes", "results", "numbers", "options", "offsets"), COPIES)
+def test_copies_onto_themselves_run_in_tflite_micro(
+    kind, shapes, results, numbers, options, offsets
+):
+    data = copying(kind, shapes, results, numbers, options)
+    plan = cpplan.solve(read_tflite(data), placement=True, time_limit=2)
+    assert len(plan.relations) == len(offsets)
+    runs = runtimes.draw_inputs(data)
+    expected = runtimes.run_micro(data, runs)
+    assert runtimes.equal(runtimes.run_micro(planned_tflite(data, plan), runs), expected)
+
+
+def test_parts_of_a_split_lie_within_it():
+    model, net = kinds.new_net("split", kinds.INT8)
+    x = net.input("x", [4, 8])
+    net.output(*net.split("parts", x, 2, 0))
+    (op,) = read_tflite(model.pack()).ops
+    assert [(p.whole, p.offset) for p in op.placements] == [("x", 0), ("x", 16)]

@@ -228,6 +228,18 @@ def _einsum(operation: Operation) -> Iterable[Axis]:
 
 
 def _pad(operation: Operation) -> Iterable[Axis]:
+    constant = operation.attributes.get("mode", "constant") == "constant"
+    return pad_axes(operation, pads_before(operation), constant=constant)
+
+
+def pads_before(operation: Operation) -> list[int]:
+    """Positions added in front of each axis of a padding's input, negative to cut.
+
+    Raises
+    ------
+    NoAxes
+        If they are not known.
+    """
     rank = len(operation.shape())
     pads = _listed(operation, "pads" if "pads" in operation.attributes else "paddings", 1)
     if pads is None:
@@ -238,11 +250,21 @@ def _pad(operation: Operation) -> Iterable[Axis]:
     before = [0] * rank
     for axis, count in zip(axes, pads, strict=False):
         before[axis] = count
-    constant = operation.attributes.get("mode", "constant") == "constant"
-    return pad_axes(operation, before, constant=constant)
+    return before
 
 
 def _slice(operation: Operation) -> Iterable[Axis]:
+    return slice_axes(operation, *slice_steps(operation))
+
+
+def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:
+    """First positions and steps of a slice, along each axis of its input.
+
+    Raises
+    ------
+    NoAxes
+        If they are not known.
+    """
     shape = operation.shape()
     starts = _listed(operation, "starts", 1)
     if starts is None:
@@ -253,8 +275,8 @@ def _slice(operation: Operation) -> Iterable[Axis]:
     for axis, start, step in zip(axes, starts, steps, strict=True):
         extent = shape[axis]
         first = start + extent if start < 0 else start
-        firsts[axis], widths[axis] = min(max(first, 0), extent), step
-    return slice_axes(operation, firsts, widths)
+        firsts[axis], widths[axis] = min(max(first, 0), extent - (step < 0)), step
+    return firsts, widths
 
 
 def _transpose(operation: Operation) -> Iterable[Axis]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpplan.io.axes import find_axes
+from cpplan.io.axes.boxes import find_placements
 from cpplan.io.onnx.bodies import Body, fit_body, largest_result
 from cpplan.io.onnx.branches import Folds
 from cpplan.io.onnx.bytes import Array
@@ -17,12 +18,12 @@ from cpplan.io.onnx.in_place import in_place_pairs
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.names import unique_names
 from cpplan.io.onnx.operation import operation_of
-from cpplan.io.onnx.placements import find_placements
+from cpplan.io.onnx.placements import RULES
 from cpplan.io.onnx.state import may_run_again
 from cpplan.io.onnx.types import bodies_of, dtype_name, static_shape, types_of
 from cpplan.io.onnx.views import draws_in_turn, is_random, is_view
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.graph import Graph, Op, Tensor
 
 if TYPE_CHECKING:
     import onnx
@@ -135,10 +136,11 @@ class _Builder:
         inputs = tuple(tensor for tensor in reads if self.tensors[tensor] is not None)
         accessed = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
         fitted = tuple(fit_body(node, body, accessed) for body in bodies)
-        related = ((), ()) if view or bodies else self._relations(node)
+        moves = not (view or bodies)
+        over = in_place_pairs(node, self.tensors, self.fixed, self.opset) if moves else ()
         # Ops inside another op are not split.
         splits = not (bodies or random or self.parent is not None)
-        operation = operation_of(node, self.tensors, self._value, self.opset) if splits else None
+        operation = operation_of(node, self.tensors, self._value, self.opset)
         self.ops.append(
             Op(
                 name,
@@ -147,11 +149,11 @@ class _Builder:
                 outputs,
                 cost=0 if view else self._cost(node, fitted),
                 recomputable=may_run_again(node, self.false, self.opset),
-                in_place=related[0],
-                placements=related[1],
+                in_place=over,
+                placements=find_placements(RULES, operation, self.fixed) if moves else (),
                 bodies=fitted,
                 sequence="random" if draws_in_turn(node, self.false, self.opset) else None,
-                axes=() if operation is None else find_axes("onnx", operation),
+                axes=find_axes("onnx", operation) if splits else (),
             )
         )
         self.sources[name] = Source(node, reads)
@@ -160,13 +162,6 @@ class _Builder:
         if bodies:
             return control_flow_cost(node, bodies, self.tensors, self._value, self.opset)
         return count_operations(node, self.tensors, self.opset)
-
-    def _relations(
-        self, node: onnx.NodeProto
-    ) -> tuple[tuple[tuple[str, str], ...], tuple[Placement, ...]]:
-        """In-place pairs and placements of the node."""
-        pairs = in_place_pairs(node, self.tensors, self.fixed, self.opset)
-        return pairs, find_placements(node, self.tensors, self.fixed, self._value)
 
     def _body(self, proto: onnx.GraphProto, name: str) -> Body:
         inner = _Builder(proto, self.opset, self).build(name)

@@ -170,12 +170,19 @@ def rules() -> dict[str, Rule]:
         "SLICE": _slice,
         "SPACE_TO_DEPTH": lambda op: block_axes(op, op.attributes["block_size"], deeper=True),
         "STRIDED_SLICE": _slice,
-        "TRANSPOSE": lambda op: transpose_axes(op, _known(op, 1)),
+        "TRANSPOSE": lambda op: transpose_axes(op, known_integers(op, 1)),
         "TRANSPOSE_CONV": _transposed,
     }
 
 
-def _known(operation: Operation, number: int) -> list[int]:
+def known_integers(operation: Operation, number: int) -> list[int]:
+    """Integers that a constant input holds.
+
+    Raises
+    ------
+    NoAxes
+        If they are not known.
+    """
     found = operation.integers(number)
     if found is None:
         raise NoAxes
@@ -290,11 +297,11 @@ def _batch_matmul(operation: Operation) -> Iterable[Axis]:
 
 def _reduce(operation: Operation) -> Iterable[Axis]:
     keeps = bool(operation.attributes["keep_dims"])
-    return reduction_axes(operation, _known(operation, 1), keeps=keeps)
+    return reduction_axes(operation, known_integers(operation, 1), keeps=keeps)
 
 
 def _pad(operation: Operation, *, constant: bool = True) -> Iterable[Axis]:
-    return pad_axes(operation, _known(operation, 1)[::2], constant=constant)
+    return pad_axes(operation, known_integers(operation, 1)[::2], constant=constant)
 
 
 def _slice(operation: Operation) -> Iterable[Axis]:
@@ -310,10 +317,10 @@ def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:
         If they are not known, or axes come or go.
     """
     if operation.kind == "SLICE":
-        starts = _known(operation, 1)
+        starts = known_integers(operation, 1)
         return starts, [1] * len(starts)
     given, shape = operation.attributes, operation.shape()
-    starts, steps = _known(operation, 1), _known(operation, 3)
+    starts, steps = known_integers(operation, 1), known_integers(operation, 3)
     masked = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     if any(given[name] for name in masked) or not len(starts) == len(steps) == len(shape):
         raise NoAxes

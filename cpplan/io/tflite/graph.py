@@ -19,20 +19,20 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from cpplan.io.axes import find_axes
-from cpplan.io.axes.operation import Array
+from cpplan.io.axes.boxes import find_placements
+from cpplan.io.axes.operation import Array, Operation
 from cpplan.io.tflite.axes import constant_value, operation_of
 from cpplan.io.tflite.costs import count_operations
 from cpplan.io.tflite.model import RESOURCE, FileOperator, FileSubgraph, TfliteModel
 from cpplan.io.tflite.names import free_name, op_names, unique_names
 from cpplan.io.tflite.operators import (
-    concatenated,
     in_place_inputs,
     is_stateful,
     reshaped,
     subgraphs_of,
 )
+from cpplan.io.tflite.placements import RULES
 from cpplan.io.tflite.scratch import ALIGNMENT, REFERENCE, scratch_bytes
-from cpplan.model.axes import Axis
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
@@ -193,6 +193,9 @@ def _graph(
             own = free_name(scratch_name(op_name), taken)
             tensors.append(Tensor(own, size, kind="workspace", alignment=ALIGNMENT))
             workspaces = (*workspaces, own)
+        whole = bool(bodies or variables or callers)
+        reads = operator.kind in RULES or not whole
+        operation = inside.operation(operator, model) if reads else None
         ops.append(
             Op(
                 op_name,
@@ -203,11 +206,11 @@ def _graph(
                 cost=inside.cost(operator, bodies),
                 recomputable=not (stateful or variables),
                 in_place=tuple(inside.in_place(operator)),
-                placements=tuple(inside.placements(operator)),
+                placements=() if operation is None else tuple(inside.placements(operation)),
                 bodies=bodies,
                 after=tuple(last[k] for k in variables if k in last),
                 sequence=_STATE if stateful else None,
-                axes=() if bodies or variables or callers else inside.axes(operator, model),
+                axes=() if whole or operation is None else find_axes("tflite", operation),
             )
         )
         last |= dict.fromkeys(variables, op_name)
@@ -221,6 +224,10 @@ class _Subgraph:
         self.source, self.names = source, names
         self.kinds = find_kinds(source)
         self.bases: dict[int, int] = {}
+        # Scales and zero points of each tensor, by name.
+        self._form = {
+            names[k]: (source.tensors[k].scales, source.tensors[k].zero_points) for k in self.kinds
+        }
         for operator in source.operators:
             base, view = reshaped(operator) or (-1, -1)
             if base < 0:
@@ -266,14 +273,17 @@ class _Subgraph:
             if self.kinds[k] not in ("constant", "workspace") and self._nbytes(k):
                 yield self.names[operator.outputs[0]], self.names[k]
 
-    def placements(self, operator: FileOperator) -> Iterator[Placement]:
-        for k, start in concatenated(operator, self.source.tensors):
-            if self.kinds[k] not in ("constant", "workspace") and self._nbytes(k):
-                width = self._nbytes(k) // math.prod(self.source.tensors[k].shape)
-                whole = self.names[operator.outputs[0]]
-                yield Placement(self.names[k], whole, start * width)
+    def placements(self, operation: Operation) -> Iterator[Placement]:
+        accessed = [t for t in (*operation.inputs, *operation.outputs) if t is not None]
+        fixed = {t.name for t in accessed if t.kind == "constant"}
+        for found in find_placements(RULES, operation, fixed):
+            # A kernel may change the scale.
+            if self._form[found.part] == self._form[found.whole]:
+                yield found
 
-    def axes(self, operator: FileOperator, model: TfliteModel) -> tuple[Axis, ...]:
+    def operation(self, operator: FileOperator, model: TfliteModel) -> Operation:
+        """An operator in the form that rules read."""
+
         def tensor(number: int) -> Tensor | None:
             there = number in self.kinds and self.kinds[number] != "workspace"
             return self.tensor(number) if there else None
@@ -284,7 +294,7 @@ class _Subgraph:
             return constant_value(model, self.source.tensors[number]) if constant else None
 
         inputs, outputs = map(tensor, operator.inputs), map(tensor, operator.outputs)
-        return find_axes("tflite", operation_of(operator, list(inputs), list(outputs), value))
+        return operation_of(operator, list(inputs), list(outputs), value)
 
     def _nbytes(self, number: int) -> int:
         tensor = self.source.tensors[number]

@@ -114,35 +114,5 @@ def in_place_inputs(operator: FileOperator, tensors: Sequence[FileTensor]) -> It
             yield number
 
 
-def concatenated(
-    operator: FileOperator, tensors: Sequence[FileTensor]
-) -> Iterator[tuple[int, int]]:
-    """Inputs that a concatenation copies in one piece, each with its first element in the output.
-
-    There are such inputs only if all axes before the concatenated one have extent 1; they must be
-    quantized like the output, and be concatenated only once.
-    """
-    if operator.custom or operator.kind != "CONCATENATION" or operator.options is None:
-        return
-    if -1 in operator.inputs or len(operator.outputs) != 1 or operator.outputs[0] < 0:
-        raise InputError("operator CONCATENATION lacks an input or its output")
-    output = tensors[operator.outputs[0]]
-    axis = _signed(operator.options, 0)
-    axis += len(output.shape) if axis < 0 else 0
-    if _activation(operator.options) or math.prod(output.shape[:axis]) != 1:
-        return
-    start = 0
-    for number in operator.inputs:
-        part = tensors[number]
-        alike = (part.scales, part.zero_points) == (output.scales, output.zero_points)
-        if alike and part.dtype == output.dtype and operator.inputs.count(number) == 1:
-            yield number, start
-        start += math.prod(part.shape)
-
-
 def _signed(options: Table | None, field: int) -> int:
     return 0 if options is None else options.number(field, "<i")
-
-
-def _activation(concatenation: Table) -> int:
-    return concatenation.number(1, "<b")
