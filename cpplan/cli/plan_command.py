@@ -110,14 +110,14 @@ def plan(
 
     def weighed(asked: Request) -> Request:
         """The request with the bytes that the model's runtime keeps for each piece."""
-        kept = _kept_by_runtime(model, asked, extents) if weight is None else 0
-        return replace(asked, piece_bytes=kept or asked.piece_bytes)
+        kept = _kept_by_runtime(model, asked, extents) if weight is None else {}
+        return replace(asked, piece_bytes=kept) if kept else asked
 
     def planned(_: Any, asked: Request) -> Plan:
         return _plan(model, source, weighed(asked), extents, stated or {}, kernels)
 
     request = weighed(request)
-    kept = request.piece_bytes if weight is None else 0
+    kept = request.piece_bytes if weight is None else {}
     if not request.deterministic:
         request = request.within(request.time_limit - (time.monotonic() - started))
     seconds = suggesting_time(source, request)
@@ -128,10 +128,10 @@ def plan(
             hold()
         limit = request.memory_limit
         notes = arena_notes(model, result, extents, stated or {}, kernels, limit=limit)
-        if kept:
+        if isinstance(kept, Mapping) and kept:
             notes["piece bytes"] = (
-                f"{kept} B weighed for each run beyond one per op, as TFLite Micro keeps "
-                "(--piece-bytes 0: none)"
+                f"up to {max(kept.values())} B weighed for each run beyond one per op, as TFLite "
+                "Micro keeps (--piece-bytes 0: none)"
             )
         if json_path is None:  # the answer first: suggestions take a moment
             wanted.write(source, result, extents, notes)
@@ -201,10 +201,10 @@ def _is_tflite(model: str) -> bool:
     return model.lower().endswith(".tflite")
 
 
-def _kept_by_runtime(model: str, request: Request, dims: Mapping[str, int]) -> int:
-    """Bytes that TFLite Micro keeps for a piece of a TFLite model; 0 for other models or moves."""
+def _kept_by_runtime(model: str, request: Request, dims: Mapping[str, int]) -> dict[str, int]:
+    """Op of a TFLite model -> bytes that TFLite Micro keeps for a piece; none for moves."""
     if not (request.split and not request.spill and _is_tflite(model)):
-        return 0
+        return {}
     from cpplan.io.tflite import piece_bytes
 
     return piece_bytes(model, dims)

@@ -110,7 +110,7 @@ def split_search(run: Run, source: Program | Problem) -> SplitSearch:
         pack_more=free.pack_more,
         order=partial(search_within, free),
         free=run.request.order == "search",
-        piece_bytes=run.request.piece_bytes,
+        piece_bytes=run.request.bytes_of_runs(source.graph),
         report=lambda text: run.record(None, None, text),
     )
 

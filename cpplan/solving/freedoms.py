@@ -36,6 +36,7 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.solving.request import Freedom, Request
 from cpplan.solving.run import declared_kinds
 from cpplan.solving.tuning import SolvingTuning
+from cpplan.splitting.piece_graph import as_pieces
 from cpplan.verification.bound_table import EVERY_OP_ONCE, NOTHING
 from cpplan.verification.verifier import verify, verify_counting
 
@@ -383,8 +384,18 @@ def _value(plan: Plan, source: Program | Problem, request: Request) -> tuple[flo
     if plan.objective_value:
         return plan.objective_value
     assert plan.peak is not None
-    more = len(plan.order) - len(source.graph.ops) if isinstance(source, Program) else 0
-    return (plan.peak + request.piece_bytes * more,)
+    return (plan.peak + _kept_for_runs(plan, source, request),)
+
+
+def _kept_for_runs(plan: Plan, source: Program | Problem, request: Request) -> int:
+    """Bytes that the runtime keeps for runs beyond one per op, if the request weighs them."""
+    if not isinstance(source, Program) or not request.piece_bytes:
+        return 0
+    kept, source_of = request.bytes_of_runs(source.graph), {op.name: op.name for op in source.ops}
+    if plan.pieces:
+        source_of = dict(as_pieces(plan, source)[1].source)
+    runs = sum(kept.get(source_of[name], 0) for name in plan.order)
+    return runs - sum(kept.values())
 
 
 def _is_for_cost(request: Request) -> bool:

@@ -50,7 +50,7 @@ def solve(
     remat: bool = False,
     split: bool = False,
     cost_limit: float | None = None,
-    piece_bytes: int = 0,
+    piece_bytes: int | Mapping[str, int] = 0,
     pools: Sequence[Pool] | None = None,
     spill: bool = False,
     objective: Objective = "preference",
@@ -108,9 +108,9 @@ def solve(
         of the cost of running every op once (1.2 is a fifth more).
     piece_bytes
         With ``split``: bytes that the runtime needs outside the arena for each run beyond one per
-        op. Plans are then ranked by the sum of both. The peak, the limit and the bound remain those
-        of the arena, so that ``status`` is ``"optimal"`` only if no op is cut and the peak equals
-        the bound.
+        op: of every op, or by its name (of ops left out 0). Plans are then ranked by the sum of
+        both. The peak, the limit and the bound remain those of the arena, so that ``status`` is
+        ``"optimal"`` only if no op is cut and the peak equals the bound.
     pools
         Memory regions in order of preference, for a graph or a program; by default one arena. With
         ``remat`` and several pools, the cost comes first, and ``objective`` is for packing. The

@@ -24,6 +24,7 @@ from cpplan.solving.option import Option, option_field
 from cpplan.solving.tuning import make_tuning
 
 if TYPE_CHECKING:
+    from cpplan.model.graph import Graph
     from cpplan.model.plan_data import Progress, RelationKind
     from cpplan.model.pool import Pool
     from cpplan.model.problem import Problem
@@ -47,6 +48,12 @@ def _read_bytes(text: str | int) -> int:
     from cpplan.model.byte_sizes import parse_bytes
 
     return parse_bytes(text)
+
+
+def _read_piece_bytes(given: str | int | Mapping[str, Any]) -> int | Mapping[str, int]:
+    if not isinstance(given, Mapping):
+        return _read_bytes(given)
+    return {name: _read_bytes(value) for name, value in given.items()}
 
 
 def _read_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
@@ -155,7 +162,7 @@ class Request:
         "With --remat or --split: the fewest bytes at R times the cost of running every op once.",
         "number", metavar="R",
     )  # fmt: skip
-    piece_bytes: int = option_field(
+    piece_bytes: int | Mapping[str, int] = option_field(
         0, "--piece-bytes",
         "With --split: bytes that the runtime keeps outside the arena for each run beyond one per "
         "op; plans are ranked by the sum.",
@@ -220,7 +227,7 @@ class Request:
                 with located(name):
                     set_field(self, name, _read_limit(limit))
         with located("piece_bytes"):
-            set_field(self, "piece_bytes", _read_bytes(self.piece_bytes))
+            set_field(self, "piece_bytes", _read_piece_bytes(self.piece_bytes))
         check_search_options(
             self.time_limit, self.workers, self.seed, deterministic=self.deterministic
         )
@@ -249,6 +256,22 @@ class Request:
             deterministic=self.deterministic,
             tuning=self._tuning(),
         )
+
+    def bytes_of_runs(self, graph: Graph) -> dict[str, int]:
+        """Op -> bytes that the runtime keeps for each run beyond its first; empty if none.
+
+        Raises
+        ------
+        InputError
+            If ``piece_bytes`` names an op that the graph does not have.
+        """
+        given = self.piece_bytes
+        if isinstance(given, int):
+            return {op.name: given for op in graph.ops} if given else {}
+        unknown = next((name for name in given if name not in graph.op), None)
+        if unknown is not None:
+            raise InputError(f"piece_bytes: graph {graph.name!r} has no op {unknown!r}")
+        return {name: count for name, count in given.items() if count}
 
     def within(self, seconds: float) -> Request:
         """The request with another time limit, at least a millisecond."""

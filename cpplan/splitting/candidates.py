@@ -117,7 +117,7 @@ class Candidates:
     def _fewest(self, room: int) -> list[Division]:
         """For each cost of the grid, the division with the fewest pieces; the cheapest first."""
         if room not in self._within:
-            found = [d for d in self._frontier.fewest_pieces(room) if d.cost <= self._most]
+            found = [d for d in self._frontier.lightest(room) if d.cost <= self._most]
             limits = [self._base * level for level in COST_LEVELS]
             chosen = {0} if found else set()
             for limit in limits:

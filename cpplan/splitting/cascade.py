@@ -90,6 +90,7 @@ class Cascade:
         ops, tensors = len(self._extent), len(region.storages)
         scratch = Scratch(
             done=np.empty(ops, np.int64),
+            ran=np.empty(ops, np.int64),
             made=np.empty(tensors, np.int64),
             freed=np.empty(tensors, np.int64),
             weight=np.empty(tensors),
@@ -109,7 +110,8 @@ class Cascade:
                 )
                 for strip, k, start, stop in events[:pieces].tolist()
             )
-        return Estimate(int(np.ceil(peak - 1e-6)), strips.cost, pieces)
+        weights = region.problem.weights[region.start : region.start + ops]
+        return Estimate(int(np.ceil(peak - 1e-6)), strips.cost, pieces, int(weights @ scratch.ran))
 
 
 def _sinks_first(unread: Sequence[bool]) -> list[int]:

@@ -23,6 +23,8 @@ class Scratch(NamedTuple):
         Steps of each op that have run.
     made, freed
         Positions of each tensor that have been made, and that have been freed.
+    ran
+        Runs of each op, in all strips.
     weight
         Bytes of one position of each tensor.
     stack, until
@@ -30,6 +32,7 @@ class Scratch(NamedTuple):
     """
 
     done: Ints
+    ran: Ints
     made: Ints
     freed: Ints
     weight: Floats
@@ -81,8 +84,10 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events, scrat
     step, longest = sizes
     base, nbytes, keeps = strips
     steps, several = len(extent), len(length)
-    done, made, freed, weight, stack, until = scratch
+    done, ran, made, freed, weight, stack, until = scratch
     most, count = 0.0, 0
+    for k in range(steps):
+        ran[k] = 0
     for strip in range(len(base)):
         kept = keeps[strip]
         for k in range(steps):
@@ -138,6 +143,7 @@ def run_cascade(ops, reads, tensors, tables, sinks, sizes, strips, events, scrat
                         events[count, 0], events[count, 1] = strip, k
                         events[count, 2], events[count, 3] = start, stop
                     count += 1
+                    ran[k] += 1
                     done[k] = stop
                     added = 0.0
                     for position in range(write_start[k], write_start[k + 1]):

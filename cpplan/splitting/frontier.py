@@ -80,14 +80,15 @@ _Option = tuple[int, Estimate, Style]
 
 
 class Division(NamedTuple):
-    """A program divided into regions: its peak, cost and number of pieces, as estimated.
+    """A program divided into regions: its peak, cost, and number and weight of runs, as estimated.
 
-    ``pieces`` is 0 where only peak and cost were computed.
+    ``weight`` is 0 where only peak and cost were computed.
     """
 
     peak: int
     cost: float
     pieces: int
+    weight: int
     choices: tuple[Choice, ...]
 
 
@@ -95,6 +96,7 @@ class Division(NamedTuple):
 class _Label:
     first: float
     second: int
+    pieces: int
     before: _Label | None = None
     choice: Choice | None = None
 
@@ -140,10 +142,14 @@ class Frontier:
         whole, costs = whole_peaks(problem), [float(op.cost) for op in problem.ops]
         once = list(accumulate(costs, initial=0.0))
         self._ends = ends = sorted(choose_cuts(problem, MOST_CUTS, STEEPEST))
+
+        def _whole_run(start: int, stop: int) -> Estimate:
+            peak, cost = max(whole[start:stop]), sum(costs[start:stop])
+            return Estimate(peak, cost, stop - start, int(problem.weights[start:stop].sum()))
+
         # Steps between neighbouring ends, not cut, and styles of the regions that begin at an end.
         self._uncut: list[_Option] = [
-            (stop, Estimate(max(whole[start:stop]), sum(costs[start:stop]), stop - start), Style())
-            for start, stop in pairwise(ends)
+            (stop, _whole_run(start, stop), Style()) for start, stop in pairwise(ends)
         ]
         self._options: dict[int, list[_Option]] = {end: [] for end in ends}
         # Paths of regions without extra work, and of all regions.
@@ -214,16 +220,22 @@ class Frontier:
         labels = self._labels(
             lambda found: (found.cost, found.peak), lambda one, other: max(one, other)
         )
-        return [Division(label.second, label.first, 0, label.choices()) for label in labels]
+        return [
+            Division(label.second, label.first, label.pieces, 0, label.choices())
+            for label in labels
+        ]
 
-    def fewest_pieces(self, peak: int) -> list[Division]:
-        """Divisions within a peak that no other beats in both cost and pieces; cheapest first."""
+    def lightest(self, peak: int) -> list[Division]:
+        """Divisions within a peak that no other beats in both cost and weight; cheapest first."""
         labels = self._labels(
-            lambda found: (found.cost, found.pieces),
+            lambda found: (found.cost, found.weight),
             lambda one, other: one + other,
             lambda found: found.peak <= peak,
         )
-        return [Division(peak, label.first, label.second, label.choices()) for label in labels]
+        return [
+            Division(peak, label.first, label.pieces, label.second, label.choices())
+            for label in labels
+        ]
 
     def _labels(
         self,
@@ -237,25 +249,31 @@ class Frontier:
         Labels are sorted by the first value.
         """
         labels: dict[int, list[_Label]] = {end: [] for end in self._ends}
-        labels[0] = [_Label(0.0, 0)]
+        labels[0] = [_Label(0.0, 0, 0)]
         for k, uncut in zip(self._ends, self._uncut, strict=False):
             here = _thin(_undominated(labels.pop(k)), self._most_labels)
             own = self._options[k]
             # Of equal labels the first one is kept.
             options = [uncut, *own] if uncut[0] == k + 1 else [*own, uncut]
-            by_stop: dict[int, list[tuple[float, int, Style]]] = {}
+            by_stop: dict[int, list[tuple[float, int, int, Style]]] = {}
             for stop, found, style in options:
                 if fits(found):
-                    by_stop.setdefault(stop, []).append((*values(found), style))
+                    by_stop.setdefault(stop, []).append((*values(found), found.pieces, style))
             for stop, rows in by_stop.items():
                 least: float = float("inf")
-                for first, second, style in sorted(rows, key=lambda row: row[:2]):
+                for first, second, pieces, style in sorted(rows, key=lambda row: row[:2]):
                     if second >= least:
                         continue
                     least = second
                     choice = Choice(k, stop, style)
                     labels[stop].extend(
-                        _Label(label.first + first, join(label.second, second), label, choice)
+                        _Label(
+                            label.first + first,
+                            join(label.second, second),
+                            label.pieces + pieces,
+                            label,
+                            choice,
+                        )
                         for label in here
                     )
         return _undominated(labels[self._ends[-1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -34,6 +35,8 @@ class SplitProblem:
         Which inputs, outputs and constants the arena holds.
     sharing
         The kinds of relations that may be chosen.
+    piece_bytes
+        Op -> bytes outside the arena that the runtime keeps for each run beyond its first.
 
     Notes
     -----
@@ -46,6 +49,7 @@ class SplitProblem:
     program: Program
     residency: Residency
     sharing: frozenset[RelationKind] = frozenset()
+    piece_bytes: Mapping[str, int] = field(default_factory=dict)
     _axes: dict[str, dict[str, Axis]] = field(default_factory=dict, repr=False)
     _tables: dict[tuple[Window, int], tuple[Ints, Ints]] = field(default_factory=dict, repr=False)
     # Keys are ids of windows and axes of the graph: comparing these objects is slow.
@@ -63,6 +67,13 @@ class SplitProblem:
     def ops(self) -> tuple[Op, ...]:
         """The op at every step."""
         return self.program.ops
+
+    @cached_property
+    def weights(self) -> Ints:
+        """Weight of a run of the op at every step: its bytes outside the arena, or else 1."""
+        if not self.piece_bytes:
+            return np.ones(len(self.ops), np.int64)
+        return np.array([self.piece_bytes.get(op.name, 0) for op in self.ops], np.int64)
 
     @cached_property
     def lines(self) -> Lines:

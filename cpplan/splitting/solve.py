@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Protocol
 
 from cpplan.aliasing.packed import Packed
@@ -51,6 +52,7 @@ _SLOWER = 3.0
 _WORK_PER_PIECE = 1e-4
 # Relative tolerance for sums of floating-point costs.
 _ROUNDING = 1e-9
+_NO_BYTES: Mapping[str, int] = MappingProxyType({})
 Orderer = Callable[[Program], Callable[[Deadline], tuple[Packed, str]]]
 
 
@@ -113,8 +115,8 @@ class SplitSearch:
     free
         True if ops may run in any order; else those that run whole keep their order.
     piece_bytes
-        Bytes outside the arena that the runtime needs for each run beyond one per op. Plans are
-        ranked by the sum of these bytes and the peak.
+        Op -> bytes outside the arena that the runtime keeps for each run beyond its first, if there
+        are any. Plans are ranked by the sum of these bytes and the peak.
     report
         Function that is called with a line of text for each step of the search.
 
@@ -137,19 +139,21 @@ class SplitSearch:
         pack_more: Callable[[Packed, Deadline], None],
         order: Orderer,
         free: bool = False,
-        piece_bytes: int = 0,
+        piece_bytes: Mapping[str, int] = _NO_BYTES,
         report: Callable[[str], None] = lambda text: None,
     ):
         assert isinstance(unsplit.source, Program)
         begin = deadline.elapsed()
-        self.problem = SplitProblem(unsplit.source, residency, sharing)
+        self.problem = SplitProblem(unsplit.source, residency, sharing, piece_bytes)
         program = with_writers_together(self.problem)
         if program.order != unsplit.source.order:
             self.problem = replace(self.problem, program=program)
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
         self._pack, self._pack_more, self._order, self._free = pack, pack_more, order, free
-        self._piece_bytes, self._report = piece_bytes, report
+        # Bytes of one run of every op.
+        self._weighed, self._report = bool(piece_bytes), report
+        self._once = int(self.problem.weights.sum())
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         self._divisions: list[Division] = []
@@ -323,11 +327,11 @@ class SplitSearch:
     def _best_within(self, limit: int, division: Division, deadline: Deadline) -> Split:
         """The best plan within a division's cost, packed once more if it does not fit."""
         best = self.unsplit
-        most, below = division.cost * (1 + _ROUNDING), math.inf if self._piece_bytes else limit + 1
+        most, below = division.cost * (1 + _ROUNDING), math.inf if self._weighed else limit + 1
         for split in self._trials([division], most, deadline, below, limit):
             if best is self.unsplit or self._fitting(split, limit) < self._fitting(best, limit):
                 best = split
-            if best.packed.peak <= limit and not self._piece_bytes:
+            if best.packed.peak <= limit and not self._weighed:
                 break
         if best.packed.peak > limit:
             self.pack_again(best, deadline)
@@ -344,11 +348,12 @@ class SplitSearch:
 
     def _value(self, split: Split) -> int:
         """Bytes by which plans are ranked: those of the arena and those of the pieces."""
+        if not self._weighed or split.graph is None:
+            return split.packed.peak
         assert isinstance(split.packed.source, Program)
-        return self._weigh(split.packed.peak, len(split.packed.source.order))
-
-    def _weigh(self, peak: int, runs: int) -> int:
-        return peak + self._piece_bytes * (runs - len(self.problem.ops))
+        bytes_of, source = self.problem.piece_bytes, split.graph.source
+        kept = sum(bytes_of.get(source[op.name], 0) for op in split.packed.source.ops)
+        return split.packed.peak + kept - self._once
 
     def pack_again(self, split: Split, deadline: Deadline) -> None:
         """Improve the packing of a plan by search, in the time left."""
@@ -379,14 +384,14 @@ class SplitSearch:
         """
         assert self._frontier is not None
         candidates = Candidates(self._frontier, known, most, self.base, self._seen)
-        if self._piece_bytes:
+        if self._weighed:
             order = candidates.lightest_first(int(min(below - 1, limit)), self._weight)
         else:
             order = candidates.nearest_first(lambda: int(below) - 1)
         for division in order:
             if (until or deadline).expired():
                 return
-            if self._piece_bytes and self._weight(division) >= below:
+            if self._weighed and self._weight(division) >= below:
                 return
             split = self._trial(division, deadline)
             if split is None:
@@ -398,7 +403,7 @@ class SplitSearch:
             yield split
 
     def _weight(self, division: Division) -> int:
-        return self._weigh(division.peak, division.pieces)
+        return division.peak + division.weight - self._once
 
     def _trial(self, division: Division, deadline: Deadline) -> Split | None:
         """Plan of a division by heuristics alone, or ``None`` if it has too many pieces or none."""
@@ -447,6 +452,5 @@ class SplitSearch:
 
     def _split(self, packed: Packed, graph: PieceGraph) -> Split:
         assert isinstance(packed.source, Program)
-        weighed = self._piece_bytes > 0
         cost = packed.source.cost
-        return Split(packed, graph.cuts, graph, cost, self.base, self.least, weighed=weighed)
+        return Split(packed, graph.cuts, graph, cost, self.base, self.least, weighed=self._weighed)

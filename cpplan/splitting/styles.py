@@ -53,11 +53,14 @@ class Estimate:
         Sum of the costs of all runs.
     pieces
         Number of runs.
+    weight
+        Sum of their weights.
     """
 
     peak: int
     cost: float
     pieces: int
+    weight: int
 
 
 @dataclass(frozen=True, slots=True)

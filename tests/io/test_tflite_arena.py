@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,11 +139,50 @@ def test_the_command_line_weighs_pieces_of_tflite_models_and_says_so(tmp_path, c
     path.write_bytes(widened())
     command = ["plan", str(path), "-q", "--split", "--workers", "1", "--time-limit", "2"]
     assert main(command) == 0
-    note = f"piece bytes  {piece_bytes(path)} B weighed for each run beyond one per op, as TFLite"
+    most = max(piece_bytes(path).values())
+    note = f"piece bytes  up to {most} B weighed for each run beyond one per op, as TFLite"
     assert note in capsys.readouterr().out
     assert main([*command, "--piece-bytes", "1GiB"]) == 0
     assert "piece bytes" not in capsys.readouterr().out
-    assert piece_bytes(networks.single("my_kernel")) == 0
+    assert piece_bytes(networks.single("my_kernel")) == {}
+
+
+def deep() -> bytes:
+    """Separable convolutions, with fewer and fewer positions."""
+    model, net = kinds.new_net("deep", kinds.INT8)
+    x = net.conv("conv0", net.input("x", [1, 48, 48, 3]), 8, 3, 2)
+    for k in range(1, 5):
+        x = net.conv(f"point{k}", net.depthwise(f"depth{k}", x), 8 << k // 2, 1)
+        x = net.pool(f"pool{k}", x) if k % 2 else x
+    net.output(x)
+    return model.pack()
+
+
+def test_the_smallest_arena_counts_of_plans_with_fewer_and_fewer_pieces():
+    data = deep()
+    graph, whole = read_tflite(data), micro_arena(data, solve(data)).total
+    # Weighed too little, the pieces take more of the tail than they save.
+    light = Request(split=True, piece_bytes=200, deterministic=True, workers=1, time_limit=4)
+    options = {"deterministic": True, "workers": 1, "time_limit": 4}
+    lightest = cpplan.solve(graph, split=True, piece_bytes=200, **options)
+    least = micro_arena(data, plan_micro(data, graph, light)).total
+    assert least < whole < micro_arena(data, lightest).total
+    limited = plan_micro(data, graph, replace(light, memory_limit=least))
+    assert micro_arena(data, limited).total <= least
+    # Whole, it fits: no op is cut.
+    assert plan_micro(data, graph, replace(light, memory_limit=whole)).pieces == ()
+
+
+def test_pieces_are_weighed_by_op():
+    graph = read_tflite(widened())
+    plain, dear = (
+        cpplan.solve(graph, split=True, piece_bytes=weights, workers=1, time_limit=4)
+        for weights in (0, {"conv1": 1 << 20})
+    )
+    assert {pieces.op for pieces in plain.pieces} == {"conv0", "conv1"}
+    assert {pieces.op for pieces in dear.pieces} <= {"conv0"}
+    with pytest.raises(InputError, match="piece_bytes: graph 'main' has no op 'unknown'"):
+        cpplan.solve(graph, split=True, piece_bytes={"unknown": 1})
 
 
 def test_the_command_line_says_what_the_arena_lacks(tmp_path, capsys):

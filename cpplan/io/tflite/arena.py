@@ -17,7 +17,6 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
-from cpplan.io.tflite.carried import read_carried_plan
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import Translation, graphs_in, translate
 from cpplan.io.tflite.model import (
@@ -30,7 +29,7 @@ from cpplan.io.tflite.model import (
 )
 from cpplan.io.tflite.offsets import AT_RUN_TIME, tensor_keys
 from cpplan.io.tflite.scratch import REFERENCE, check_kernels, rounded, scratch_sizes
-from cpplan.io.tflite.write import plan_offsets, plan_order, planned_tflite
+from cpplan.io.tflite.write import model_in_pieces, plan_offsets, plan_order
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.overhead import Overhead
 from cpplan.model.plan import Plan
@@ -180,9 +179,7 @@ def micro_arena(
     """
     if plan.pieces:
         # A model in pieces has further operators, which gather and pad.
-        written = planned_tflite(source, plan, dims)
-        carried = read_carried_plan(written).plan
-        return micro_arena(written, carried, stated=stated, kernels=kernels)
+        return micro_arena(*model_in_pieces(source, plan, dims), stated=stated, kernels=kernels)
     with naming(source):
         model = bind_extents(parse_model(source), dims)
         kernels = kernels or REFERENCE
@@ -222,12 +219,14 @@ def _untouched(model: TfliteModel, translation: Translation) -> int:
     return max(map(rounded, sizes), default=0)
 
 
-def piece_bytes(source: str | PathLike[str] | bytes, dims: Mapping[str, int] | None = None) -> int:
-    """Bytes of the tail that one more piece of an operator takes: mostly an upper bound.
+def piece_bytes(
+    source: str | PathLike[str] | bytes, dims: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Op -> bytes of the tail that one more piece of it takes: mostly an upper bound.
 
-    They are the tail's entries for the largest operator that may run in pieces, and for the
-    operators that pad and gather its operands and cut its result, each with its tensor; 0 if no
-    operator may run in pieces.
+    They are the tail's entries for the operator, and for the operators that pad and gather its
+    operands and cut its result, each with its tensor. Operators that cannot run in pieces are left
+    out.
 
     Parameters
     ----------
@@ -243,22 +242,21 @@ def piece_bytes(source: str | PathLike[str] | bytes, dims: Mapping[str, int] | N
 
     Examples
     --------
-    >>> piece_bytes("datasets/tflite/branches.tflite")
-    1120
+    >>> kept = piece_bytes("datasets/tflite/branches.tflite")
+    >>> min(kept.values()), max(kept.values())
+    (640, 1120)
     """
     with naming(source):
         model = bind_extents(parse_model(source), dims)
         translation = translate(model, "")
     main = model.subgraphs[0]
-    kept = [
-        _kept(main.operators[translation.operators[op.name]], main.tensors)
+    beside = sum(rounded(_KEPT[kind] + 16) for kind in _BESIDE_A_PIECE)
+    beside += (1 + len(_BESIDE_A_PIECE)) * (_NODE + _TENSOR)
+    return {
+        op.name: beside + _kept(main.operators[translation.operators[op.name]], main.tensors)
         for op in translation.graph.ops
         if op.axes
-    ]
-    if not kept:
-        return 0
-    beside = sum(rounded(_KEPT[kind] + 16) for kind in _BESIDE_A_PIECE)
-    return max(kept) + beside + (1 + len(_BESIDE_A_PIECE)) * (_NODE + _TENSOR)
+    }
 
 
 def _head(plan: Plan, translation: Translation, left: int) -> int:

@@ -31,8 +31,9 @@ from cpplan.runtime.atomic import write_bytes
 from cpplan.solving.pipeline import solve
 
 _OPERATORS = 3
-# Units of work, each about a second, to place the tensors of a model in pieces.
-_SECONDS = 0.2
+# Units of work, each about a second, to order the operators of a model in pieces and to place its
+# tensors.
+_SECONDS = 0.5
 _SHAPE, _SIGNATURE = 0, 7
 
 
@@ -92,7 +93,7 @@ def planned_tflite(
         model = bind_extents(parse_model(source), dims)
         translation = translate(model, plan.name)
         if plan.pieces:
-            return _in_pieces(model, translation, plan)
+            return planned_tflite(*_in_pieces(model, translation, plan))
         order = plan_order(translation, plan)
         offsets = plan_offsets(model, translation, plan)
         if dims:
@@ -100,12 +101,25 @@ def planned_tflite(
         return with_offsets(model, offsets, order)
 
 
-def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> bytes:
-    """The file of a model in pieces, with offsets for all of its tensors.
+def model_in_pieces(
+    source: str | PathLike[str] | bytes, plan: Plan, dims: Mapping[str, int] | None = None
+) -> tuple[bytes, Plan]:
+    """The file of a model in pieces, without offsets, and the plan that gives it offsets.
+
+    Parameters and errors are those of :func:`planned_tflite`.
+    """
+    with naming(source):
+        model = bind_extents(parse_model(source), dims)
+        return _in_pieces(model, translate(model, plan.name), plan)
+
+
+def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> tuple[bytes, Plan]:
+    """The file of a model in pieces, and a plan of all of its tensors.
 
     The operators that gather, pad and cut need memory that the plan of the pieces does not include.
-    So the written model is planned again: in its order, with bands within the tensors that they are
-    joined to, and the same each time, so that what is said of its arena holds.
+    So the written model is planned again, with its operators in the best order found, and bands
+    within the tensors that they are joined to or cut from; the same each time, so that what is said
+    of its arena holds.
     """
     data = split_tflite(model, translation, plan)
     whole = translate(bind_extents(parse_model(data), None), plan.name).graph
@@ -114,12 +128,13 @@ def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> byte
         whole,
         in_place=True,
         placement=True,
+        order="search",
         inputs=held.inputs,
         outputs=held.outputs,
         time_limit=_SECONDS,
         deterministic=True,
     )
-    return planned_tflite(data, placed)
+    return data, placed
 
 
 def with_offsets(

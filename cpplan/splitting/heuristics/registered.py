@@ -40,6 +40,6 @@ def least_peak(
     fits = [found for found in frontier.divisions() if found.cost <= most_cost]
     if not fits:
         return None
-    few = [found for found in frontier.fewest_pieces(fits[-1].peak) if found.cost <= most_cost]
-    best = min(few, key=lambda found: found.pieces, default=fits[-1])
+    few = [found for found in frontier.lightest(fits[-1].peak) if found.cost <= most_cost]
+    best = min(few, key=lambda found: found.weight, default=fits[-1])
     return [run_choice(problem, choice) for choice in best.choices]
