@@ -92,8 +92,8 @@ def compare(
 
     from cpplan.comparison.rivals.listings import read_answers
     from cpplan.io import load
-    from cpplan.report.progress import watching
     from cpplan.runtime.atomic import write_text
+    from cpplan.runtime.progress import watching
 
     if remat + spill + split > 1:
         raise InputError("--remat, --spill and --split are compared with other baselines: give one")

@@ -76,9 +76,9 @@ def pareto(
     in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.comparison.pareto_curve import pareto_plans
     from cpplan.io import load
-    from cpplan.report.progress import watching
     from cpplan.report.tables import format_tradeoff
     from cpplan.runtime.atomic import write_text
+    from cpplan.runtime.progress import watching
 
     source = load(
         model,

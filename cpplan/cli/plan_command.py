@@ -174,7 +174,7 @@ def _plan(
 def _watching(
     request: Request, quiet: bool
 ) -> AbstractContextManager[Callable[[Progress], None] | None]:
-    from cpplan.report.progress import watching
+    from cpplan.runtime.progress import watching
 
     seconds = None if request.deterministic else request.time_limit
     return watching(enabled=not quiet, seconds=seconds)

@@ -92,9 +92,9 @@ def sizes(
     limits = _parse_capacities(capacities, len(listed))
     from cpplan.io import load
     from cpplan.io.sizes_json import format_sizes_json
-    from cpplan.report.progress import watching
     from cpplan.runtime.atomic import write_text
     from cpplan.runtime.interrupts import holding_interrupts
+    from cpplan.runtime.progress import watching
     from cpplan.solving.sizes.for_graph import plan_sizes
 
     source: Any = load(model, dims=_ranges(model, parse_dims(dims), listed))

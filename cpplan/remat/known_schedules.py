@@ -58,6 +58,8 @@ class KnownSchedules:
 
     Attributes
     ----------
+    report
+        Called with every new schedule.
     outcomes
         All schedules, the given order first.
     base
@@ -77,7 +79,7 @@ class KnownSchedules:
         report: Callable[[RematOutcome], None] = lambda outcome: None,
         deadline: Deadline | None = None,
     ):
-        self.problem, self._report = problem, report
+        self.problem, self.report = problem, report
         self.base = problem.total_cost(range(len(problem)))
         self.exact = not candidates
         if candidates:
@@ -105,7 +107,7 @@ class KnownSchedules:
         """Record a schedule, if it is new."""
         if all(outcome.schedule != other.schedule for other in self.outcomes):
             self.outcomes.append(outcome)
-            self._report(outcome)
+            self.report(outcome)
 
     @property
     def once(self) -> RematOutcome:

@@ -60,16 +60,32 @@ def interrupts_ending(deadline: Deadline) -> Iterator[None]:
 
 
 @contextmanager
-def _acting_first(act: Callable[[], None]) -> Iterator[None]:
-    """Context in which Ctrl-C calls a function, and then acts as usual."""
+def first_interrupt_ending(deadline: Deadline) -> Iterator[None]:
+    """Context in which the first Ctrl-C ends a deadline and nothing else, in the main thread.
+
+    The search then ends with its best plan. Further ones act as usual.
+    """
+
+    def end() -> bool:
+        again = deadline.cancelled
+        deadline.cancel()
+        return again
+
+    with _acting_first(end):
+        yield
+
+
+@contextmanager
+def _acting_first(act: Callable[[], bool | None]) -> Iterator[None]:
+    """Context in which Ctrl-C calls a function, and then acts as usual unless that is ``False``."""
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        act()
-        previous(number, frame)
+        if act() is not False:
+            previous(number, frame)
 
     signal.signal(signal.SIGINT, handle)
     try:

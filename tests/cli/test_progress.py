@@ -26,7 +26,7 @@ def test_curves_say_which_point_they_are_at(options, capsys):
 
 def test_a_line_on_a_terminal_says_how_much_time_is_left(monkeypatch):
     from cpplan.model.plan_data import Progress
-    from cpplan.report.progress import _Line
+    from cpplan.runtime.progress import _Line
 
     line = _Line(60.0)
     line.close()

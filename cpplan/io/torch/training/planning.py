@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,12 @@ from cpplan.io.torch.training.plan_cache import find_plan, keep_plan, plan_key
 from cpplan.io.torch.training.settings import OTHER_SIZES, Settings, breaks_limit, limit_in
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError, NotFoundError
+from cpplan.model.plan_data import Progress
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.ordering import loops as order_loops
 from cpplan.program.anf import to_anf
-from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
+from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
 from cpplan.remat.loops import EVICTION, SCHEDULES
 from cpplan.remat.objectives import Halving
 from cpplan.remat.portfolio import ScheduleSearch
@@ -31,6 +34,8 @@ from cpplan.remat.repeated_parts import plan_alike
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import compile_groups, is_ready
 from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.interrupts import first_interrupt_ending
+from cpplan.runtime.progress import watching
 from cpplan.runtime.user_cache import user_cache
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
@@ -123,12 +128,11 @@ def plan_schedule(joint: JointGraph, settings: Settings, title: str = "step") ->
     found = _from_kept(problem, kept) if kept is not None else None
     cached = found is not None and not _ended_early(found, limit, settings)
     if found is None or not cached:
-        found = _search(task, settings)
-        order = [int(unit) for unit in found["schedule"]]
-        try:
-            keep_plan(key, folder, {**found, "schedule": order})
-        except InputError as error:
-            _log.warning("the plan cannot be cached for later runs: %s", error)
+        found, ended = _search(task, settings)
+        if ended:
+            _log.warning("%s: planning was ended by Ctrl-C; the best plan so far is taken", title)
+        else:
+            _keep(key, folder, found)
     made = task.schedule(found, cached=cached, start=start)
     if settings.on_infeasible == "error":
         _check(title, task, made, settings)
@@ -197,28 +201,89 @@ def _folder(settings: Settings) -> Path | None:
     return None if folder is None else folder / "training"
 
 
-def _search(task: _Task, settings: Settings) -> dict[str, Any]:
+def _keep(key: str, folder: Path | None, found: dict[str, Any]) -> None:
+    order = [int(unit) for unit in found["schedule"]]
+    try:
+        keep_plan(key, folder, {**found, "schedule": order})
+    except InputError as error:
+        _log.warning("the plan cannot be cached for later runs: %s", error)
+
+
+def _search(task: _Task, settings: Settings) -> tuple[dict[str, Any], bool]:
+    """The best schedule found, and True if Ctrl-C ended the search for it.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C ended the search before the limit was kept, and it must be.
+    """
     limit = task.limit
     known = KnownSchedules(task.problem, task.given)
-    search = ScheduleSearch(known)
     if known.once.peak > (known.least.bytes if limit is None else limit):
         _compile_loops()
-    deadline = Deadline(settings.time_limit, deterministic=settings.deterministic)
-    budget = Budget(deadline, settings.workers, settings.seed)
+    # Of this time, a third is kept for the least peak if the limit cannot be kept.
+    deadline = Deadline(1.5 * settings.time_limit, deterministic=settings.deterministic)
+    with first_interrupt_ending(deadline), _watching(task, known, settings):
+        budget = Budget(deadline, settings.workers, settings.seed)
+        found = _search_within(known, limit, settings, budget)
+    missed = breaks_limit(settings, task.memory_limit, found.peak + task.outside)
+    if deadline.cancelled and missed and settings.on_infeasible == "error":
+        raise KeyboardInterrupt
+    return _described(known, found), deadline.cancelled
+
+
+@contextmanager
+def _watching(task: _Task, known: KnownSchedules, settings: Settings) -> Iterator[None]:
+    """Context in which improvements are told, as the settings say."""
+    tell, begin = settings.progress, time.monotonic()
+    shown = tell is True or (tell is None and sys.stderr is not None and sys.stderr.isatty())
+    if not (shown or callable(tell)):
+        yield
+        return
+    most = known.base * (settings.cost_limit or 1.0)
+
+    def rank(found: RematOutcome) -> tuple[float, ...]:
+        return (found.cost > most, found.peak) if task.limit is None else better(task.limit)(found)
+
+    with watching(enabled=shown, seconds=settings.time_limit) as line:
+        called = tell if callable(tell) else line
+        assert called is not None
+        least: RematOutcome | None = None
+
+        def report(found: RematOutcome) -> None:
+            nonlocal least
+            if least is None or rank(found) < rank(least):
+                least = found
+                extra = f"{found.cost / known.base - 1:.1%} more work, " if known.base else ""
+                peaks = found.peak + task.outside, known.least.bytes + task.outside
+                event = Progress(time.monotonic() - begin, *peaks, extra + found.found_by)
+                called(event)
+
+        known.report = report
+        report(known.outcomes[0])
+        yield
+
+
+def _search_within(
+    known: KnownSchedules, limit: int | None, settings: Settings, budget: Budget
+) -> RematOutcome:
+    """The best schedule found within the limits, or the one of least peak if none is."""
+    search, whole = ScheduleSearch(known), settings.time_limit
     most = None if settings.cost_limit is None else settings.cost_limit * known.base
-    if limit is not None:
-        found = known.best(limit)
-        if known.least.bytes <= limit:
-            _treat_parts_alike(search, limit, budget.share(0.5))
-            found = search.within(limit, budget)
-        if found.peak > limit:
-            more = Deadline(settings.time_limit / 2, deterministic=settings.deterministic)
-            further = budget.until(more)
-            found = _least(search, math.inf if most is None else most, further.share(0.7))
-            found = search.within(found.peak, further)
-    else:
-        found = _least(search, known.base if most is None else most, budget)
-    return _described(known, found)
+    first = Deadline(whole, deterministic=settings.deterministic, parent=budget.deadline)
+    within = budget.until(first)
+    if limit is None:
+        return _least(search, known.base if most is None else most, within)
+    found = known.best(limit)
+    if known.least.bytes <= limit:
+        _treat_parts_alike(search, limit, within.share(0.5))
+        found = search.within(limit, within)
+    if found.peak > limit:
+        more = Deadline(whole / 2, deterministic=settings.deterministic, parent=budget.deadline)
+        further = budget.until(more)
+        found = _least(search, math.inf if most is None else most, further.share(0.7))
+        found = search.within(found.peak, further)
+    return found
 
 
 def _described(known: KnownSchedules, found: RematOutcome) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ from cpplan.io.torch.training.work import WORKS, Work
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
 from cpplan.model.names import not_understood
+from cpplan.model.plan_data import Progress
 from cpplan.solving.shares import is_share, parse_share
 
 # Part of a limit by which a peak may exceed it before this is worth a warning.
@@ -76,6 +77,10 @@ class Settings:
         folder.
     seed, workers
         Seed and number of threads of the search.
+    progress
+        ``True`` writes the best peak so far to stderr while a graph is planned, ``False`` nothing;
+        ``None`` writes it where stderr is a terminal. Or a function of each
+        :class:`~cpplan.model.plan_data.Progress`.
 
     Examples
     --------
@@ -96,6 +101,7 @@ class Settings:
     cache: Path | bool | None = None
     seed: int = 0
     workers: int = 1
+    progress: Callable[[Progress], None] | bool | None = None
 
 
 def read_settings(options: Mapping[str, Any] | None) -> Settings:
@@ -144,6 +150,9 @@ def _check_others(given: Mapping[str, Any]) -> None:
         value = given.get(name, False)
         if not (isinstance(value, bool) or (value is None and name == "workspaces")):
             raise InputError(f"{name} must be True or False, not {value!r}")
+    progress = given.get("progress")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InputError(f"progress must be True, False or a function, not {progress!r}")
     for name, least in (("workers", 1), ("seed", 0)):
         value = given.get(name, least)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

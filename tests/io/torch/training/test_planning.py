@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from cpplan.io.torch.training.joint_graph import JointGraph, read_joint  # noqa:
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.io.torch.training.planning import plan_schedule  # noqa: E402
 from cpplan.io.torch.training.settings import read_settings  # noqa: E402
-from cpplan.model.errors import InfeasibleError, NotFoundError  # noqa: E402
+from cpplan.model.errors import InfeasibleError, InputError, NotFoundError  # noqa: E402
 from cpplan.runtime import compiled, deadline  # noqa: E402
 
 aten = torch.ops.aten
@@ -103,3 +104,45 @@ def test_limit_that_is_not_kept_in_time_is_not_called_infeasible(monkeypatch):
         plan_schedule(joint, settings(memory_limit="7 KiB"))
     monkeypatch.undo()
     assert not plan_schedule(joint, settings(memory_limit="7 KiB")).cached
+
+
+def test_improvements_are_told_while_a_graph_is_planned(capsys):
+    events = []
+    found = plan_schedule(chain(), settings(memory_limit="5 KiB", progress=events.append))
+    peaks = [event.peak for event in events]
+    assert peaks[0] == found.unplanned
+    assert peaks[-1] == found.peak <= found.memory_limit
+    assert events[-1].source.startswith(f"{found.extra_work:.1%} more work, ")
+    assert {event.lower_bound for event in events} == {found.least}
+    assert capsys.readouterr().err == ""
+    plan_schedule(chain(), settings(memory_limit="6 KiB", progress=True))
+    assert "peak" in capsys.readouterr().err
+    with pytest.raises(InputError, match="progress must be True, False or a function, not 'yes'"):
+        settings(progress="yes")
+
+
+def interrupting():
+    """A function that presses Ctrl-C at the first schedule that it is told."""
+    waiting = [signal.SIGINT]
+
+    def tell(event):
+        if waiting:
+            signal.raise_signal(waiting.pop())
+
+    return tell
+
+
+def test_ctrl_c_takes_the_best_plan_so_far_and_keeps_it_for_no_later_run(tmp_path, caplog):
+    joint, options = chain(), {"cost_limit": 2, "cache": tmp_path}
+    best = plan_schedule(joint, settings(cost_limit=2))
+    forget_plans()
+    ended = plan_schedule(joint, settings(**options, progress=interrupting()))
+    assert best.peak < ended.peak <= ended.unplanned
+    assert "planning was ended by Ctrl-C" in caplog.text
+    again = plan_schedule(joint, settings(**options))
+    assert (again.cached, again.peak) == (False, best.peak)
+
+
+def test_ctrl_c_ends_the_program_while_a_limit_is_missed():
+    with pytest.raises(KeyboardInterrupt):
+        plan_schedule(chain(), settings(memory_limit="5 KiB", progress=interrupting(), cache=False))
