@@ -138,7 +138,8 @@ def plan(
             print_out(describe(result, notes))
         if seconds:
             allowed = decisions_of(model, through)
-            more = suggest_decisions(source, result, request, seconds, planned, allowed)
+            arena = _arena(model, extents, stated or {}, kernels)
+            more = suggest_decisions(source, result, request, seconds, planned, allowed, arena)
             result = replace(result, suggestions=more)
         if json_path is not None:
             wanted.write(source, result, extents, notes)
@@ -169,6 +170,17 @@ def _plan(
     from cpplan.solving.pipeline import solve_arena
 
     return solve_arena(source, request)
+
+
+def _arena(
+    model: str, dims: Mapping[str, int], stated: Mapping[str, int | str], kernels: str | None
+) -> Callable[[Plan], int] | None:
+    """Function that gives the arena of a plan of a TFLite model; ``None`` for other models."""
+    if not _is_tflite(model):
+        return None
+    from cpplan.io.tflite import micro_arena
+
+    return lambda plan: micro_arena(model, plan, dims, stated=stated, kernels=kernels).total
 
 
 def _watching(

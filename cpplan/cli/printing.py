@@ -65,7 +65,9 @@ def describe_suggestions(result: Plan) -> str:
     lines = []
     for number, one in enumerate(result.suggestions):
         flags = (OPTIONS[name].flag(value) for name, value in one.options.items())
-        saved = "fits" if result.peak is None else f"{one.peak / result.peak - 1:.1%}"
+        saved = f"{format_bytes(one.lacking)} above the limit" if one.lacking else "fits"
+        if result.peak is not None:
+            saved = f"{one.peak / result.peak - 1:.1%}"
         head = "" if number else "smaller"
         lines.append(f"{head:<12} {' '.join(flags)}: {format_bytes(one.peak)} ({saved})\n")
     return "".join(lines)

@@ -76,10 +76,13 @@ class Suggestion:
         Keywords of :func:`cpplan.solve` to add: ``{"order": "search", "in_place": True}``.
     peak
         Peak of the plan that was found with them, bytes. It does no more work.
+    lacking
+        Bytes by which it exceeds the limit, if no plan that was found is within it.
     """
 
     options: Mapping[str, str | bool]
     peak: int
+    lacking: int = 0
 
 
 @dataclass(frozen=True, eq=False)

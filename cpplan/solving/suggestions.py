@@ -19,6 +19,7 @@ from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.solving.freedoms import useful_freedoms
 from cpplan.solving.request import Freedom, Request
+from cpplan.solving.whole_arena import arena_limit, needed_arena
 
 # Largest share of the time limit for suggestions.
 _SHARE = 0.1
@@ -44,24 +45,29 @@ def suggest_decisions(
     seconds: float,
     solve: Callable[[Graph | Program | Problem, Request], Plan],
     allowed: Collection[Freedom] = tuple(FREE),
+    arena: Callable[[Plan], int] | None = None,
 ) -> tuple[Suggestion, ...]:
     """Decisions that were not asked for, each with fewer bytes than the ones before.
 
     Parameters
     ----------
     source, plan, request
-        The model, its plan, and what was asked. Where nothing fits a limit, every plan that fits
-        counts as smaller.
+        The model, its plan, and what was asked. Where nothing fits a limit, the first plan that is
+        found counts as smaller, whether it fits or not.
     seconds
         Seconds for all of them.
     solve
         Makes the plans.
     allowed
         Decisions that the model's runtime can carry out.
+    arena
+        Bytes of the arena that a plan needs; if left out, those that a runtime keeps of it count
+        as without pieces.
     """
     deadline = time.monotonic() + seconds
     found: list[Suggestion] = []
     least = plan.peak if plan.offset is not None else None
+    limit = arena_limit(request) if least is None else None
     tried = list(_further(source, request, allowed))
     for number, decisions in enumerate(tried):
         share = (deadline - time.monotonic()) / (len(tried) - number)
@@ -72,13 +78,19 @@ def suggest_decisions(
             break
         try:
             asked = replace(request, **options, suggest=0.0, progress=None)  # type: ignore[arg-type]
+            if limit is not None:
+                asked = replace(asked, memory_limit=None, capacity=None)
             better = solve(source, asked.within(share))
         except CpplanError:
             continue  # these options do not go with the others
         if better.offset is None or better.peak is None or _costs_more(better, plan):
             continue
         if least is None or better.peak < least:
-            found.append(Suggestion(options, better.peak))
+            lacking = 0
+            if limit is not None:
+                needed = needed_arena(better, source, request) if arena is None else arena(better)
+                lacking = max(0, needed - limit)
+            found.append(Suggestion(options, better.peak, lacking))
             least = better.peak
     return tuple(found)
 

@@ -36,6 +36,13 @@ def on_tensors(source: Graph | Program | Problem, request: Request) -> Request:
     return replace(request, capacity=capacity, memory_limit=limit)
 
 
+def needed_arena(plan: Plan, source: Graph | Program | Problem, request: Request) -> int:
+    """Bytes of the arena that a plan's tensors need, with what a runtime needs beside them."""
+    overhead, left = _beside(source, request)
+    assert plan.peak is not None
+    return plan.peak if overhead is None else overhead.total(plan.peak + left)
+
+
 def of_arena(plan: Plan, source: Graph | Program | Problem, request: Request) -> Plan:
     """The plan with a message that says by how much the arena exceeds the limit, if it does."""
     overhead, left = _beside(source, request)

@@ -9,9 +9,11 @@ from support.sources import ROOT
 
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor, load, solve
 from cpplan.cli.main import main
+from cpplan.cli.printing import describe_suggestions
 from cpplan.io.formats import decisions_of
 from cpplan.io.graph_json import write_graph
 from cpplan.model.errors import InputError
+from cpplan.model.overhead import Overhead
 from cpplan.model.symbols import Symbols
 from cpplan.solving.request import Request
 from cpplan.solving.suggestions import suggest_decisions
@@ -64,7 +66,23 @@ def test_only_decisions_that_the_graph_allows_are_suggested():
 def test_where_nothing_fits_what_fits_is_suggested():
     plan = solve(two_branches(), memory_limit=150, suggest=1.0)
     assert (plan.status, plan.offset) == ("infeasible", None)
-    assert [one.peak for one in plan.suggestions] == [102]
+    assert [(one.peak, one.lacking) for one in plan.suggestions] == [(102, 0)]
+
+
+def test_where_nothing_fits_at_all_the_bytes_above_the_limit_are_said():
+    plan = solve(two_branches(), memory_limit=90, suggest=1.0)
+    assert [(one.options, one.peak, one.lacking) for one in plan.suggestions] == [
+        ({"order": "search"}, 102, 12)
+    ]
+    assert (
+        describe_suggestions(plan) == "smaller      --order search: 102 B (12 B above the limit)\n"
+    )
+
+
+def test_what_a_runtime_keeps_of_the_arena_counts_above_the_limit():
+    graph = replace(two_branches(), overhead=Overhead("Some Runtime", 40))
+    plan = solve(graph, memory_limit=130, suggest=1.0)
+    assert [(one.peak, one.lacking) for one in plan.suggestions] == [(102, 12)]
 
 
 @pytest.mark.parametrize(
