@@ -35,7 +35,8 @@ Constraints (each row has a rule, the name by which certificates cite it, and th
     read by then jvs    1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
     retained js         k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is present
                         from the start, k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j},
-                        0 if no w in W_s has run
+                        or needed later where no w in W_s can run, 0 if no w in W_s has run, or
+                        if s has no room at cut j beside the storages with k_js = 1
     run later jv        r_jv <= t_jv
     later jv            t_{j+1,v} <= t_jv
     not yet jv          1 - d_{j-1,v} <= t_jv
@@ -208,6 +209,11 @@ class CutModel:
         for j, unit in reversed(list(enumerate(self.cuts, 1))):
             self._latest[self.before[:, unit]] = j - 1
             self._latest[unit] = j - 1
+        # The last interval from which on each storage is read for certain.
+        self._needed_from = [0] * len(self._size)
+        for v, read in enumerate(self._reads):
+            for s in read:
+                self._needed_from[s] = max(self._needed_from[s], int(self._earliest[v]))
 
     def add_variables(self) -> None:
         """r, d and k; a variable that can have only one value is a constant."""
@@ -238,6 +244,21 @@ class CutModel:
             for s in self._during[unit]:
                 if self._known[s] or ordering.present[s]:
                     self.live[j, s] = ONE
+            for s in storages:
+                if self.live[j, s] >= 0 and self._is_held(j, s):
+                    self.live[j, s] = ONE
+            certain = np.flatnonzero(self.live[j] == ONE).tolist()
+            room = self.capacity - self._extra[unit] - sum(self._size[s] for s in certain)
+            self.live[j, (self.live[j] >= 0) & (np.array(self._size) > room)] = ZERO
+
+    def _is_held(self, j: int, storage: int) -> bool:
+        """True if a storage is needed after cut j, and no unit can begin it there."""
+        if not (self._writers[storage] or self.problem.ordering.present[storage]):
+            return False
+        for w in self._writers[storage]:
+            if self.problem.repeatable[w] or self._latest[w] >= j:
+                return False
+        return bool(self.problem.ordering.kept[storage] or self._needed_from[storage] >= j)
 
     def add_done(self) -> None:
         """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""

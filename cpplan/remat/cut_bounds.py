@@ -137,6 +137,11 @@ class PeakBound(NamedTuple):
     any_cost: bool
 
 
+def is_near(least: int, peak: int) -> bool:
+    """True if a peak is so near a bound that no limit between them is worth a proof."""
+    return peak - least <= _PEAK_PRECISION * peak
+
+
 def peak_bound(
     problem: RematProblem,
     most: int | float,
@@ -162,8 +167,12 @@ def peak_bound(
     found: PeakBound | None = None
     low, high, before = least, peak, None
     cuts: tuple[int, ...] = ()
-    while high - low > _PEAK_PRECISION * high and not budget.deadline.expired():
-        limit = (low + high) // 2
+    while high > low and not budget.deadline.expired():
+        # Halfway; of a gap too small for that, all of it or nothing.
+        near = is_near(low, high)
+        if near and high < peak:
+            break
+        limit = high - 1 if near else (low + high) // 2
         slot = budget.share(_PEAK_LIMIT_SHARE)
         # The least number above ``most``.
         search = _Search(problem, limit, slot, order, math.nextafter(most, math.inf))
@@ -174,6 +183,8 @@ def peak_bound(
         if proof.certificate is not None and (proof.infeasible or too_much(proof.extra)):
             low, cuts = limit + 1, proof.cuts
             found = PeakBound(low, proof.certificate, proof.infeasible)
+        elif near:
+            break
         else:
             high = limit
     return found

@@ -22,6 +22,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
+from cpplan.remat.cut_bounds import is_near
 from cpplan.remat.footprint import COST_AT_CUTS, CUTS, Footprint
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
 from cpplan.remat.objectives import BestTrial, Halving, LeastBytes, LeastCost, MovingLimit, Trial
@@ -70,6 +71,8 @@ _FIRST_BISECTION_SHARE = 0.25
 _DESCENDING_SHARE = 0.7
 # Least bytes: share of the time left after the first bisection for a bound on the bytes.
 _BOUND_SHARE = 0.3
+# Share of the time left for the proof of a peak that is near the bound.
+_NEAR_SHARE = 0.15
 # Share of the time below which schedule and offsets together are not searched: with a thousand
 # ops, the start takes a second.
 _TOGETHER_LEAST = 0.1
@@ -216,6 +219,8 @@ class RematSearch:
         self.schedules = ScheduleSearch(self.known, joint=joint)
         self._report, self._stop_early = report, stop_early
         self._together = 0
+        # Least peaks that a proof was tried for.
+        self._near: set[int] = set()
 
     @property
     def base(self) -> int | float:
@@ -279,12 +284,20 @@ class RematSearch:
         found = self._judged(best, None)
         return replace(found, most=most) if found.least_by == COST_AT_CUTS else found
 
-    def _bound(self, best: BestTrial, most: float, budget: Budget) -> None:
-        """Prove that every schedule within the cost needs some bytes; in one pool only."""
+    def _bound(self, best: BestTrial, most: float, budget: Budget, *, near: bool = False) -> None:
+        """Prove that every schedule within the cost needs some bytes; in one pool only.
+
+        If ``near``, only where the least peak is near the bound, and once for each such peak.
+        """
         assert best.trial is not None
         if best.trial.packed.pooled is None and not best.settled:
             known = self.known
-            found = self.schedules.bound_peak(most, known.smallest(most).peak, budget)
+            peak = known.smallest(most).peak
+            close = is_near(known.least.bytes, peak)
+            if near and (peak in self._near or not close):
+                return
+            self._near |= {peak} if close else set()
+            found = self.schedules.bound_peak(most, peak, budget)
             if found is not None:
                 name = CUTS if found.any_cost else COST_AT_CUTS
                 known.prove_bytes(Footprint(found.bytes, None), name, found.certificate)
@@ -379,6 +392,7 @@ class RematSearch:
         """Pack schedules within limits halfway between the bound and the best packing."""
         before = best.trial
         assert before is not None
+        self._bound(best, most, budget.share(_NEAR_SHARE), near=True)
         limits = Halving(self.known.least.bytes, before.outcome.peak, _BISECTIONS)
         for limit in limits:
             if budget.deadline.expired():
@@ -402,7 +416,8 @@ class RematSearch:
     def _go_down(self, best: BestTrial, most: float, budget: Budget) -> Turn:
         """Pack the next schedule on the way down to fewer live bytes."""
         search, before = self.schedules, best.trial
-        if not search.descends:
+        self._bound(best, most, budget.share(_NEAR_SHARE), near=True)
+        if best.settled or not search.descends:
             return Turn.LAST
         outcome = search.below(most, budget.share(_DESCENT_SHARE))
         if not best.tried(outcome):

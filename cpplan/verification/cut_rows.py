@@ -70,6 +70,9 @@ class CutRows:
         self.last = len(self._cuts)
         self._set_windows(duals.given_order)
         self._throughout: dict[tuple[int, str], Column | None] = {}
+        self._at: dict[int, tuple[set[str], int]] = {}
+        # Storage -> the last interval from which on it is read for certain.
+        self._needed_from: dict[str, int] | None = None
 
     def row(self, cited: DualRow) -> Row:
         """Terms of a row, and the least value of their sum.
@@ -163,10 +166,37 @@ class CutRows:
             return (int(name in self.groups.brought),) * 2
         if j > self.last:
             return (int(name in self.groups.kept),) * 2
-        if name in self.groups.accesses[self._cuts[j - 1]]:
+        certain, room = self._certain(j)
+        if name in certain:
             return 1, 1
         begun = any(self._window[w][0] < j for w in self.groups.writers.get(name, ()))
-        return 0, int(begun or name in self.groups.brought)
+        there = begun or name in self.groups.brought
+        return 0, int(there and self._size[name] <= room)
+
+    def _certain(self, j: int) -> tuple[set[str], int]:
+        """Storages that are live at a cut for certain, and the room that they leave."""
+        if j not in self._at:
+            cut = self._cuts[j - 1]
+            held = {name for name in self._size if self._is_held(j, name)}
+            certain = self.groups.accesses[cut] | held
+            own = self._extra[cut] + sum(self._size[name] for name in certain)
+            self._at[j] = certain, self.capacity - own
+        return self._at[j]
+
+    def _is_held(self, j: int, name: str) -> bool:
+        """True if a storage is needed after cut j, and no op can begin it there."""
+        groups = self.groups
+        if name not in groups.brought and name not in groups.writers:
+            return False
+        if any(groups.again[w] or self._window[w][1] >= j for w in groups.writers.get(name, ())):
+            return False
+        if self._needed_from is None:
+            self._needed_from = {}
+            for v, read in enumerate(groups.reads):
+                for each in read:
+                    from_ = max(self._needed_from.get(each, 0), self._window[v][0])
+                    self._needed_from[each] = from_
+        return name in groups.kept or self._needed_from.get(name, 0) >= j
 
     def _held(self, j: int, name: str) -> Column | None:
         """Column of g: the next k's if no op can begin the storage, ``None`` if one surely does."""

@@ -165,29 +165,47 @@ def test_no_short_schedule_costs_less_than_the_bound(seed):
 
 
 def test_one_cut_is_a_knapsack():
-    """Values of 1, 2, 3 and 4 bytes meet in y: 12 bytes; while z is made, 6 of them must do.
+    """Values of 2, 3 and 4 bytes meet in y: 9 bytes; while z is made, 5 of them must do.
 
-    To make those of 1, 2 and 3 bytes again costs 10, 1 and 12; that of 4 may not be made again.
-    Four bytes go: 1 and 3 for 22, or 2 and 3 for 13; in fractions, 2 and two thirds of 3 for 9.
+    To make them again costs 10, 1 and 12. Four bytes go: 4 for 12, or 2 and 3 for 11; in fractions,
+    3 and a quarter of 4 for 4.
     """
-    tensors = tuple(Tensor(f"v{k}", k + 1) for k in range(4))
-    tensors += Tensor("s", 5, kind="workspace"), Tensor("z", 1), Tensor("y", 1, kind="output")
-    values = tuple(f"v{k}" for k in range(4))
-    ops = tuple(
-        Op(f"f{k}", outputs=(f"v{k}",), cost=cost, recomputable=k < 3)
-        for k, cost in enumerate((10, 1, 12, 5))
-    )
+    tensors = tuple(Tensor(f"v{k}", k + 2) for k in range(3))
+    tensors += Tensor("s", 6, kind="workspace"), Tensor("z", 1), Tensor("y", 1, kind="output")
+    values = tuple(f"v{k}" for k in range(3))
+    ops = tuple(Op(f"f{k}", outputs=(f"v{k}",), cost=cost) for k, cost in enumerate((10, 1, 12)))
     ops += (
         Op("g", outputs=("z",), workspaces=("s",), after=tuple(op.name for op in ops)),
         Op("h", inputs=(*values, "z"), outputs=("y",)),
     )
     problem = remat_problem(Graph("knapsack", tensors, ops))
-    model = build(problem, memory_limit=12, cuts=(4,), before=precedence(problem))
+    model = build(problem, memory_limit=12, cuts=(3,), before=precedence(problem))
     solver = cp_model.CpSolver()
     assert solver.solve(model.model) == cp_model.OPTIMAL
-    assert model.cost_of(model.in_bytes(solver.objective_value)) == 30 + 13
-    assert model.cost_of(model.rows.relaxed(60.0).bound) == 30 + 9
-    assert least_cost(problem, 12) == 30 + 13
+    assert model.cost_of(model.in_bytes(solver.objective_value)) == 25 + 11
+    assert model.cost_of(model.rows.relaxed(60.0).bound) == 25 + 4
+    assert least_cost(problem, 12) == 25 + 11
+
+
+def test_what_must_stay_leaves_no_room_for_larger_values():
+    """v0 may not be made again and leaves 3 bytes for v1, of 2, and v2, of 4.
+
+    So v2 is made again, for 12; in fractions three quarters of it would stay.
+    """
+    tensors = Tensor("v0", 3), Tensor("v1", 2), Tensor("v2", 4)
+    tensors += Tensor("s", 5, kind="workspace"), Tensor("z", 1), Tensor("y", 1, kind="output")
+    ops = tuple(
+        Op(f"f{k}", outputs=(f"v{k}",), cost=cost, recomputable=k > 0)
+        for k, cost in enumerate((5, 100, 12))
+    )
+    ops += (
+        Op("g", outputs=("z",), workspaces=("s",), after=tuple(op.name for op in ops)),
+        Op("h", inputs=("v0", "v1", "v2", "z"), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("no room", tensors, ops))
+    model = build(problem, memory_limit=12, cuts=(3,), before=precedence(problem))
+    assert model.cost_of(model.rows.relaxed(60.0).bound) == 119 + 12
+    assert least_cost(problem, 12) == 119 + 12
 
 
 def test_a_chain_in_its_order_with_all_cuts():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from support.cases import seeds
@@ -15,11 +16,15 @@ from support.remat_oracle import (
     remat_chain,
 )
 
+import cpplan
 from cpplan import Graph, Op, Tensor
 from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound, peak_bound
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_plan
+
+DATASETS = Path(__file__).parents[2] / "datasets"
 
 
 @pytest.mark.parametrize("seed", seeds(16))
@@ -237,3 +242,17 @@ def test_bytes_within_a_cost_are_never_above_the_optimum():
             assert cost is None or cost > most
             proved += 1
     assert proved > 20
+
+
+def test_a_value_that_must_be_kept_leaves_no_room_for_the_loss():
+    """The loss, of 4 B, is made at half time and kept: to make it later, all runs again.
+
+    While the last gradient is made, nothing else needs to be live; less than the loss is no room.
+    """
+    graph = cpplan.load(DATASETS / "training/mobilenet_training.json")
+    plan = cpplan.solve(
+        graph, remat=True, cost_limit=1.1, workers=1, time_limit=6, deterministic=True
+    )
+    assert (plan.status, plan.bound_by) == ("optimal", "live bytes at cuts")
+    assert plan.lower_bound == 327_549_952 + 4  # the bytes of that step alone, and the loss
+    assert check_plan(graph, plan).bound == "certificate"

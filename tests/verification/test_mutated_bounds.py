@@ -126,18 +126,20 @@ def least_piece() -> Case:
 
 
 def live_at_cuts() -> Case:
-    """a may not run again, and stays for h while g takes 8 B of 11."""
-    tensors = Tensor("a", 3), Tensor("b", 1), Tensor("w", 6, kind="workspace"), Tensor("c", 1)
+    """a and d stay for h while g takes 8 B of 11: for x, to make them again, there is no room."""
+    tensors = Tensor("a", 2), Tensor("d", 1), Tensor("b", 1), Tensor("c", 1)
+    tensors += Tensor("w", 6, kind="workspace"), Tensor("x", 3, kind="input")
     ops = (
-        Op("f", outputs=("a",), recomputable=False),
+        Op("f", inputs=("x",), outputs=("a", "d")),
         Op("e", inputs=("a",), outputs=("b",)),
         Op("g", inputs=("b",), outputs=("c",), workspaces=("w",)),
-        Op("h", inputs=("a", "c"), outputs=("y",)),
+        Op("h", inputs=("a", "d", "c"), outputs=("y",)),
     )
     graph = Graph("held", (*tensors, Tensor("y", 1, kind="output")), ops)
     plan = cpplan.solve(graph, order="search")
-    rows = DualRow("at cut", (1,), 1), DualRow("read", (1, 0, 0), 3)
-    duals = CutDuals(("g",), False, (1, 1), 0, ("h",), ("a",), rows)
+    reads = ((1, 0, 0), 2), ((1, 0, 1), 1), ((1, 1, 2), 3)
+    rows = DualRow("at cut", (1,), 1), *(DualRow("read", *read) for read in reads)
+    duals = CutDuals(("g",), False, (1, 1), 0, ("h", "f"), ("a", "d", "x"), rows)
     return graph, replace(plan, bound_by="live bytes at cuts", certificate=duals)
 
 
