@@ -30,6 +30,7 @@ from cpplan.solving.best_pieces import cannot_split, is_late_to_split, split_ops
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.early_ends import with_reason
 from cpplan.solving.freedoms import best_plan
+from cpplan.solving.open_gaps import with_open_gap
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run
@@ -224,7 +225,8 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     """Plan the memory of a model for a request, whose limits are on the peak alone."""
     budget = request.budget()
     with interrupts_ending(budget.deadline):
-        return best_plan(_search, as_program(source), request, budget)
+        plan = best_plan(_search, as_program(source), request, budget)
+    return with_open_gap(plan, request)
 
 
 def _search(source: Program | Problem, request: Request, budget: Budget) -> Plan:

@@ -402,7 +402,7 @@ def test_without_time_to_read_what_may_be_shared_nothing_is(monkeypatch):
     assert not plan.relations
     assert plan.sharing == ("in place", "placement")
     assert plan.bound_by == "largest buffer"
-    assert plan.message.endswith(NO_TIME_TO_SHARE)
+    assert NO_TIME_TO_SHARE in plan.message
     assert plan.peak < plan.size.sum() + 1
 
 
@@ -430,7 +430,7 @@ def test_without_time_to_search_for_orders_the_given_one_is_packed():
     assert plan.order == tuple(op.name for op in graph.ops)
     assert (plan.status, plan.scope) == ("feasible", "every order")
     assert (plan.lower_bound, plan.bound_by) == (max(plan.size), "largest buffer")
-    assert plan.message.endswith(NO_TIME_TO_ORDER)
+    assert NO_TIME_TO_ORDER in plan.message
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -441,7 +441,7 @@ def test_without_time_to_look_for_repetition_ops_run_once(shared, monkeypatch):
     plan = solve(graph, cost_limit=1.2, order="given", **options)
     assert plan.order == tuple(op.name for op in graph.ops)
     assert plan.bound_by == ("largest buffer" if shared else "least footprint")
-    assert plan.status == "optimal" or plan.message.endswith(NO_TIME_TO_REPEAT)
+    assert plan.status == "optimal" or NO_TIME_TO_REPEAT in plan.message
     limit = plan.peak - 1
     unknown = solve(graph, memory_limit=limit, order="given", **options)
     assert (unknown.status, unknown.offset) == ("unknown" if shared else "infeasible", None)
@@ -464,7 +464,7 @@ def test_without_time_to_look_for_pieces_ops_run_whole(monkeypatch):
         plan = solve(graph, time_limit=60, tuning=tuning, **options)
     assert (plan.status, plan.scope, plan.pieces) == ("feasible", "every splitting", ())
     assert (plan.lower_bound, plan.bound_by, plan.copied_bytes) == (0, "least piece", 0)
-    assert plan.message.endswith(NO_TIME_TO_SPLIT)
+    assert NO_TIME_TO_SPLIT in plan.message
     limit = plan.peak - 1
     unknown = solve(graph, time_limit=60, tuning=tuning, memory_limit=limit, **options)
     assert (unknown.status, unknown.offset) == ("unknown", None)
@@ -478,7 +478,7 @@ def test_pieces_that_take_too_long_to_derive_are_not_derived(monkeypatch):
     with monkeypatch.context() as expected:
         expected.setattr("cpplan.splitting.solve._FIRST_DERIVED", 1e9)
         plan = solve(graph, split=True, time_limit=60, workers=1)
-    assert (plan.pieces, plan.message.endswith(NO_TIME_TO_SPLIT)) == ((), True)
+    assert (plan.pieces, NO_TIME_TO_SPLIT in plan.message) == ((), True)
     with pytest.raises(DefectWarning, match="TypeError"):
         solve(graph, split=True, time_limit=60, workers=1)
 

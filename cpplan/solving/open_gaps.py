@@ -1,0 +1,104 @@
+"""The open gap between a plan and its bound: its size, its proof, and whether it closes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan import Plan
+from cpplan.model.plan_data import Progress
+from cpplan.solving.request import Request
+
+# Part of the time that counts as lately.
+_LATELY = 1 / 3
+
+
+def with_open_gap(plan: Plan, request: Request) -> Plan:
+    """The plan with a message on the gap between it and its bound, if that is open.
+
+    By the clock, the message tells also what the last third of the time brought.
+    """
+    if plan.status != "feasible" or plan.offset is None or _only_fits(plan, request):
+        return plan
+    told = _gap(plan, request)
+    if told is None:
+        return plan
+    texts = [plan.message, told]
+    if not request.deterministic:
+        texts.append(_trend(plan))
+    return replace(plan, message="; ".join(text for text in texts if text))
+
+
+def _only_fits(plan: Plan, request: Request) -> bool:
+    """True if a plan within the limit was all that was asked, or pieces weigh beside the peak."""
+    limited = request.capacity is not None or request.memory_limit is not None
+    decides = request.remat or request.split or request.spill
+    return (limited and not decides) or bool(plan.pieces and request.piece_bytes)
+
+
+def _gap(plan: Plan, request: Request) -> str | None:
+    """The value found, the bound proved, and what would have to be proved; ``None`` if closed."""
+    what = _alternatives(request)
+    if plan.objective_value or plan.time_bound is not None:
+        return None
+    if plan.cost_bound is not None and plan.cost is not None and plan.base_cost:
+        if plan.cost <= plan.cost_bound:
+            return None
+        more, least = plan.cost / plan.base_cost - 1, plan.cost_bound / plan.base_cost - 1
+        return (
+            f"{more:.2%} more work found, {least:.2%} proved ({plan.cost_bound_by}): to prove is "
+            f"that no {what} within the limit does less"
+        )
+    moves = plan.moved_bytes_bound is not None
+    found = plan.moved_bytes if moves else plan.peak
+    bound = plan.moved_bytes_bound if moves else plan.lower_bound
+    by = plan.moved_bytes_bound_by if moves else plan.bound_by
+    if found is None or bound is None or found <= bound:
+        return None
+    claim = f"that no {what} {'moves' if moves else 'needs'} less"
+    return f"{format_bytes(found)} found, {format_bytes(bound)} proved ({by}): to prove is {claim}"
+
+
+def _alternatives(request: Request) -> str:
+    """Name of all the plans that the search may choose from."""
+    if request.split:
+        what = "plan in pieces"
+    elif request.remat:
+        what = "schedule"
+    else:
+        what = "order" if request.order == "search" else "plan at the given order"
+    if request.cost_limit is not None:
+        what += f" of at most {request.cost_limit:g} times the work"
+    return what
+
+
+def _trend(plan: Plan) -> str | None:
+    """The improvements that the last part of the time brought; ``None`` for a run without any."""
+    if not plan.runtime:
+        return None
+    since = (1 - _LATELY) * plan.runtime
+    early = [event for event in plan.history if event.seconds <= since]
+    if not early:
+        return None
+    changes = list(_changes(early, plan.history))
+    lately = "in the last third of the time "
+    return lately + (" and ".join(changes) if changes else "neither has moved")
+
+
+def _changes(early: list[Progress], history: tuple[Progress, ...]) -> Iterator[str]:
+    """Yield what has become better since some early events."""
+    before, after = (_best(events) for events in (early, history))
+    if before.peak and after.peak is not None and after.peak < before.peak:
+        yield f"the plan fell by {1 - after.peak / before.peak:.2%}"
+    low, high = before.lower_bound, after.lower_bound
+    if low and high is not None and high > low:
+        yield f"the bound rose by {high / low - 1:.2%}"
+
+
+def _best(events: Iterable[Progress]) -> Progress:
+    """The least peak and the largest bound of some events."""
+    events = list(events)
+    peaks = (event.peak for event in events if event.peak is not None)
+    bounds = (event.lower_bound for event in events if event.lower_bound is not None)
+    return Progress(0.0, min(peaks, default=None), max(bounds, default=None), "")
