@@ -19,7 +19,8 @@ def with_open_gap(plan: Plan, request: Request) -> Plan:
 
     By the clock, the message tells also what the last third of the time brought.
     """
-    if plan.status != "feasible" or plan.offset is None or _only_fits(plan, request):
+    feasible = plan.status == "feasible" and plan.offset is not None
+    if not feasible or request.algorithm is not None or _only_fits(plan, request):
         return plan
     told = _gap(plan, request)
     if told is None:

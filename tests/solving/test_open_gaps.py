@@ -72,6 +72,7 @@ def test_work_within_a_limit_is_told_as_more_work(feasible):
 def test_what_is_proved_fits_or_is_weighed_has_no_gap(feasible):
     assert told(replace(feasible, status="optimal")) is None
     assert told(feasible, memory_limit=64) is None
+    assert told(feasible, algorithm="first_fit") is None
     weighed = Pieces("op", ("rows",), ((1,),))
     assert told(replace(feasible, pieces=(weighed,)), split=True, piece_bytes=8) is None
 
