@@ -71,6 +71,8 @@ _INSERTION_FIRST = 2_000
 EVERY_ORDER_SHARE = 0.2
 # Share of the time for all eviction rules.
 _RULES_SHARE = 0.2
+# The same for the packing by address of the first of them, with many ops and little time.
+_HURRIED_SHARE = 0.05
 # Time reserved to make and check a plan: multiples of the time for a layout, and of the time for
 # the bound by prices.
 _CHECKED = (4.0, 1.0)
@@ -158,6 +160,10 @@ class SpillSearch:
         reserved = _MANY_CHECKED[0] * self.layout_seconds
         needed = layouts * self.layout_seconds
         return not self.many or deadline.endless or deadline.remaining(reserved) >= needed
+
+    def _hurries(self, deadline: Deadline) -> bool:
+        """True if the time left is for one choice and its layout."""
+        return not self.allows(2, deadline)
 
     def run(self, budget: Budget) -> None:
         """Search until the deadline, or until the best plan is proved optimal."""
@@ -254,7 +260,8 @@ class SpillSearch:
         fast = self.pools[0]
         assert fast.capacity is not None
         search = AddressSearch(self.problem, fast.capacity)
-        share = budget.share(_RULES_SHARE).deadline
+        hurries = self._hurries(budget.deadline)
+        share = budget.share(_HURRIED_SHARE if hurries else _RULES_SHARE).deadline
         placed = search.place_best([choice.kept for choice in choices], share)
         self._take_placed(placed, budget)
 
@@ -319,7 +326,12 @@ class SpillSearch:
             self.prices_seconds = deadline.elapsed() - start
 
     def bound_every_order(self, deadline: Deadline) -> MovedBound:
-        """The bound that holds for every order; it is weaker if the deadline passes."""
+        """The bound that holds for every order; it is weaker if the deadline passes.
+
+        There is none if it leaves no time for its check, which replays the program.
+        """
+        if not self.allows(1, deadline):
+            return MovedBound(0, NOTHING)
         return bound_of_every_order(
             self.program.graph, self.problem, self.program.order,
             share=self.share, deadline=deadline,
@@ -385,6 +397,8 @@ class SpillSearch:
         early = [name for name in _EARLY if name in names]
         with suppress(TimeUpError):
             for name in dict.fromkeys([*early, *names]):
+                if found and self._hurries(budget.deadline):
+                    break
                 kept = heuristics.get(name)(problem, share if found else first)
                 if kept is not None:
                     found[name] = make_choice(self.problem, kept, name)
