@@ -52,8 +52,8 @@ def suggest_decisions(
     Parameters
     ----------
     source, plan, request
-        The model, its plan, and what was asked. Where nothing fits a limit, the first plan that is
-        found counts as smaller, whether it fits or not.
+        The model, its plan, and what was asked. Where nothing fits a limit, a plan below what is
+        proved without these decisions counts as smaller, whether it fits or not.
     seconds
         Seconds for all of them.
     solve
@@ -66,8 +66,11 @@ def suggest_decisions(
     """
     deadline = time.monotonic() + seconds
     found: list[Suggestion] = []
-    least = plan.peak if plan.offset is not None else None
-    limit = arena_limit(request) if least is None else None
+    least, limit = plan.peak, None
+    if plan.offset is None:
+        # If nothing fits, fewer bytes than without these decisions are worth telling.
+        least = plan.lower_bound if plan.status == "infeasible" else None
+        limit = arena_limit(request)
     tried = list(_further(source, request, allowed))
     for number, decisions in enumerate(tried):
         share = (deadline - time.monotonic()) / (len(tried) - number)

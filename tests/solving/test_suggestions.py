@@ -170,3 +170,15 @@ def test_no_suggestion_does_more_work():
     for better, count in ((found, 1), (dearer, 0)):
         made = suggest_decisions(graph, plan, Request(), 1.0, lambda *_, plan=better: plan)
         assert len(made) == count
+
+
+def test_where_nothing_fits_only_fewer_bytes_are_suggested():
+    graph = two_branches()
+    plan = solve(graph, memory_limit=90)
+    assert (plan.status, plan.lower_bound) == ("infeasible", 201)
+    for peak, count in ((201, 0), (200, 1)):
+        other = replace(solve(graph), peak=peak)
+        made = suggest_decisions(
+            graph, plan, Request(memory_limit=90), 1.0, lambda *_, plan=other: plan
+        )
+        assert len(made) == count
