@@ -210,7 +210,16 @@ def test_with_time_for_one_layout_only_one_is_made(monkeypatch):
 
     monkeypatch.setattr(one_order, "lay_out", lay_out)
     monkeypatch.setattr(one_order, "_MANY_LAID_OUT", 1e6)
+    monkeypatch.setattr(one_order, "_LAID_OUT_AND_CHECKED", 0.0)
     graph = GRAPHS["residual"](2200)
     plan = solve(graph, pools=POOLS, spill=True, time_limit=20, workers=1)
     assert plan.moves
     assert len(made) == 1
+
+
+def test_without_time_for_a_layout_and_its_check_none_is_made(monkeypatch):
+    monkeypatch.setattr(one_order, "lay_out", None)
+    monkeypatch.setattr(one_order, "_MANY_LAID_OUT", 1e6)
+    plan = solve(GRAPHS["residual"](2200), pools=POOLS, spill=True, time_limit=20, workers=1)
+    assert (plan.status, plan.offset, plan.moves) == ("unknown", None, ())
+    assert "was found in time" in plan.message

@@ -80,6 +80,9 @@ _CHECKED = (4.0, 1.0)
 _MANY_FIRST_RULE_SHARE = 0.6
 # The same with many ops.
 _MANY_CHECKED = (1.3, 9.0)
+# With many ops: time for a layout and its check, as a multiple of that expected for a layout; and
+# seconds by which they may end late.
+_LAID_OUT_AND_CHECKED, _GRACE = 2.4, 0.8
 # Share of the time left for trying all choices of gaps, or of orders and gaps.
 EVERY_CHOICE_SHARE = 0.5
 
@@ -161,6 +164,11 @@ class SpillSearch:
         needed = layouts * self.layout_seconds
         return not self.many or deadline.endless or deadline.remaining(reserved) >= needed
 
+    def _ends_in_time(self, deadline: Deadline) -> bool:
+        """True unless a layout of many ops, and its check, would end too long after the time."""
+        needed = _LAID_OUT_AND_CHECKED * self.layout_seconds
+        return not self.many or deadline.endless or deadline.remaining() + _GRACE >= needed
+
     def _hurries(self, deadline: Deadline) -> bool:
         """True if the time left is for one choice and its layout."""
         return not self.allows(2, deadline)
@@ -192,6 +200,8 @@ class SpillSearch:
         if repacking is not None:
             best = self._by_changes(best, repacking, budget)
         self._place_by_address(rules, budget)
+        if not self._ends_in_time(budget.deadline):
+            return
         self._place_first(rules, budget.share(_RULES_PLACED_SHARE))
         if self.choice is not None and budget.deadline.expired():
             return
@@ -297,6 +307,8 @@ class SpillSearch:
         if placed is None or not self._better(
             found := make_choice(self.problem, placed.kept, name)
         ):
+            return
+        if not self._ends_in_time(budget.deadline):
             return
         layout = self._lay_out(found, budget, quick=True, places=placed.places)
         if layout.fits:
@@ -439,7 +451,7 @@ class SpillSearch:
             return True
         deadline = budget.deadline
         late = not deadline.endless and deadline.remaining() < self.layout_seconds
-        if late and self.choice is not None:
+        if (late and self.choice is not None) or not self._ends_in_time(deadline):
             return False
         layout = self._lay_out(choice, budget, quick=quick)
         if layout.fits:
