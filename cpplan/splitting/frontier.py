@@ -143,13 +143,13 @@ class Frontier:
         once = list(accumulate(costs, initial=0.0))
         self._ends = ends = sorted(choose_cuts(problem, MOST_CUTS, STEEPEST))
 
-        def _whole_run(start: int, stop: int) -> Estimate:
+        def run_whole(start: int, stop: int) -> Estimate:
             peak, cost = max(whole[start:stop]), sum(costs[start:stop])
             return Estimate(peak, cost, stop - start, int(problem.weights[start:stop].sum()))
 
         # Steps between neighbouring ends, not cut, and styles of the regions that begin at an end.
         self._uncut: list[_Option] = [
-            (stop, _whole_run(start, stop), Style()) for start, stop in pairwise(ends)
+            (stop, run_whole(start, stop), Style()) for start, stop in pairwise(ends)
         ]
         self._options: dict[int, list[_Option]] = {end: [] for end in ends}
         # Paths of regions without extra work, and of all regions.
