@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cpplan.io.tflite import (
     piece_bytes,
     plan_micro,
     planned_tflite,
+    planning,
     read_carried_plan,
     read_tflite,
 )
@@ -171,6 +173,28 @@ def test_the_smallest_arena_counts_of_plans_with_fewer_and_fewer_pieces():
     assert micro_arena(data, limited).total <= least
     # Whole, it fits: no op is cut.
     assert plan_micro(data, graph, replace(light, memory_limit=whole)).pieces == ()
+
+
+def test_ctrl_c_ends_all_plans_that_would_follow(monkeypatch):
+    data, limits = deep(), []
+
+    def solve_arena(graph, request):
+        limits.append(request.time_limit)
+        if len(limits) == 2:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return solved(graph, request)
+
+    solved = planning.solve_arena
+    monkeypatch.setattr(planning, "solve_arena", solve_arena)
+    request = Request(split=True, piece_bytes=64, workers=1, time_limit=3)
+    plan = plan_micro(data, read_tflite(data), request)
+    assert len(limits) == 2
+    assert plan.offset is not None
+    limits[:] = [0.0]  # Ctrl-C in the plan without pieces: others get no time
+    plan = plan_micro(data, read_tflite(data), replace(request, memory_limit=1 << 10))
+    assert plan.offset is None
+    assert max(limits[2:]) <= 0.001
 
 
 def test_pieces_are_weighed_by_op():

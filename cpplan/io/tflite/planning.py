@@ -13,6 +13,7 @@ from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
+from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_arena
 from cpplan.solving.request import Request
 from cpplan.solving.whole_arena import arena_limit, without_offsets
@@ -74,7 +75,12 @@ def plan_micro(
     def arena(plan: Plan) -> int:
         return micro_arena(source, plan, dims, stated=stated, kernels=kernels).total
 
-    micro = _Micro(graph, arena)
+    with noting_interrupts() as interrupted:
+        return _plan(_Micro(graph, arena, interrupted), request)
+
+
+def _plan(micro: _Micro, request: Request) -> Plan:
+    """The plan of :func:`plan_micro`."""
     limit, weighed = arena_limit(request), request.split and bool(request.piece_bytes)
     if limit is None and not weighed:
         return micro.solved(request)
@@ -120,18 +126,21 @@ class _Made(NamedTuple):
 class _Micro:
     """A model to plan within a limit on time, and the arenas of its plans."""
 
-    def __init__(self, graph: Graph, arena: Callable[[Plan], int]):
-        self._graph, self._arena, self._started = graph, arena, time.monotonic()
+    def __init__(self, graph: Graph, arena: Callable[[Plan], int], interrupted: Callable[[], bool]):
+        self._graph, self._arena, self._interrupted = graph, arena, interrupted
+        self._started = time.monotonic()
         # Seconds that it took to write the last model and to place its tensors; counted time spent.
         self._written = self._spent = 0.0
 
     def _left(self, request: Request) -> float:
+        if self._interrupted():  # what is known by now is enough
+            return 0.0
         elapsed = time.monotonic() - self._started
         return request.time_limit - (self._spent if request.deterministic else elapsed)
 
     def is_late(self, request: Request) -> bool:
         """True if there is no time for another plan and its arena."""
-        return self._left(request) < _SLOWER * self._written
+        return self._left(request) <= _SLOWER * self._written
 
     def solved(self, request: Request, share: float = 1.0) -> Plan:
         """A plan within a share of the time left."""
