@@ -32,7 +32,7 @@ RelationKind = Literal["in place", "placement"]
 
 
 class Progress(NamedTuple):
-    """One improvement: the best peak and the best bound known at a time of the run, in seconds."""
+    """One step: the peak found, and the best bound known, at a time of the run in seconds."""
 
     seconds: float
     peak: int | None

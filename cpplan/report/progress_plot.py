@@ -53,14 +53,7 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
     'seconds'
     """
     peaks = _best((e.seconds, e.peak) for e in plan.history)
-    # A search over orders also records bounds for single orders: those above the plan's own do
-    # not hold for it.
-    bounds = _best(
-        (e.seconds, -e.lower_bound)
-        for e in plan.history
-        if e.lower_bound is not None
-        and (plan.lower_bound is None or e.lower_bound <= plan.lower_bound)
-    )
+    bounds = _best((e.seconds, -e.lower_bound) for e in plan.history if e.lower_bound is not None)
     if not peaks and not bounds:
         raise InputError(
             "the plan has no history of peaks and bounds: files hold it only if saved with "

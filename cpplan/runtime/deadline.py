@@ -25,6 +25,7 @@ class Deadline:
         self._parent = parent
         self.deterministic = deterministic
         self._start = time.monotonic()
+        self._begin = self._start if parent is None else parent._begin
         self._spent = 0.0
         self._reserved = 0.0
         self._cancelled = False
@@ -43,14 +44,14 @@ class Deadline:
         return min(1.0, 0.02 * self.seconds)
 
     def elapsed(self) -> float:
-        """Seconds by the clock since the start."""
-        return time.monotonic() - self._start
+        """Seconds by the clock since the start of the whole run."""
+        return time.monotonic() - self._begin
 
     def remaining(self, reserved: float = 0.0) -> float:
         """Seconds left, never negative, if at least ``reserved`` seconds are reserved."""
         if self._cancelled:
             return 0.0
-        used = self._spent if self.deterministic else self.elapsed()
+        used = self._spent if self.deterministic else time.monotonic() - self._start
         if self._parent is not None:
             return min(max(0.0, self.seconds - used), self._parent.remaining(reserved))
         kept = self._reserved if self.deterministic else max(self._reserved, reserved)
@@ -75,6 +76,12 @@ class Deadline:
             self._parent.reserve(seconds)
         elif not self.deterministic:
             self._reserved = max(self._reserved, seconds)
+
+    def anew(self, seconds: float, *, deterministic: bool) -> Deadline:
+        """Deadline for work that must be done in this run, even if no time is left."""
+        deadline = Deadline(seconds, deterministic=deterministic)
+        deadline._begin = self._begin
+        return deadline
 
     def share(self, part: float) -> Deadline:
         """Deadline for one stage: this share of the time left."""

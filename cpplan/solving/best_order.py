@@ -155,7 +155,7 @@ def _packing_deadline(run: Run, *, many: bool) -> Deadline:
     if run.deadline.remaining() > _MOMENT or (many and by_clock):
         return run.deadline
     by_work = run.deadline.deterministic and not run.deadline.cancelled
-    return Deadline(run.tuning.grace, deterministic=by_work)
+    return run.deadline.anew(run.tuning.grace, deterministic=by_work)
 
 
 def _floor(run: Run, program: Program) -> int:

@@ -106,7 +106,7 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
         if slot.seconds > longest:
             slot = deadline.share(longest / deadline.remaining())
         if slot.expired():
-            slot = Deadline(tuning.grace, deterministic=deadline.deterministic)
+            slot = deadline.anew(tuning.grace, deterministic=deadline.deterministic)
         runs.take(asked, slot)
     if smaller:
         runs.go_on(deadline)

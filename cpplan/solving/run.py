@@ -101,7 +101,7 @@ class Run:
 
         def record(peak: int, bound: int, name: str) -> None:
             known = peak if best is None else min(peak, best.peak)
-            self.record(known, bound if best is None else None, name)
+            self.record(known, bound if self.request.order == "given" else None, name)
 
         if self.sharing and isinstance(source, Program):
             return self._pack_sharing(source, problem, deadline, record, built, quick=quick)
@@ -203,7 +203,16 @@ class Run:
             self.reasons.append(reason)
 
     def record(self, peak: int | None, bound: int | None, source: str) -> None:
-        """Record an improvement, and report it to the caller's listener."""
+        """Record an improvement, and report it to the caller's listener.
+
+        ``bound`` holds for all orders of the request, but not if ops run again or in pieces. An
+        event with a peak repeats the best bound known.
+        """
+        if self.request.remat or self.request.split:
+            bound = None
+        elif peak is not None or bound is not None:
+            known = (e.lower_bound for e in reversed(self.history) if e.lower_bound is not None)
+            bound = max((b for b in (bound, next(known, None)) if b is not None), default=None)
         event = Progress(self.deadline.elapsed(), peak, bound, source)
         self.history.append(event)
         if self.request.progress is not None:

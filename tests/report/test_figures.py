@@ -159,9 +159,8 @@ def test_live_bytes_without_a_plan():
 
 
 def test_progress_falls_to_the_peak_and_rises_to_the_bound():
-    """A bound of another order's, above the plan's own, is left out."""
     plan = cpplan.solve(Problem(("a", "b"), [0, 1], [2, 3], [4, 8]))
-    events = [(0.1, 20, 4), (0.2, 14, 13), (0.3, 16, 8), (0.4, 12, 12)]
+    events = [(0.1, 20, 4), (0.2, 14, 4), (0.3, 16, 8), (0.4, 12, 12)]
     plan = replace(plan, history=tuple(Progress(*event, "x") for event in events), runtime=0.5)
     peak, bound = plot_progress(plan).lines
     assert peak.get_xydata().tolist() == [[0.1, 20], [0.2, 14], [0.4, 12], [0.5, 12]]

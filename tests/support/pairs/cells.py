@@ -159,6 +159,7 @@ class Run:
     def answer(self, cell: Cell) -> Answer:
         """The plan of a cell, checked by both checkers, also after it was written and read."""
         plan = solve(self.model.source, **self.options(cell))
+        self.finds += false_history(plan, weighed=bool(cell["piece_bytes"]))
         if plan.offset is not None:
             verify(self.model.source, plan)
             simulate(self.model.source, plan)
@@ -214,6 +215,18 @@ def false_cell(
         return [traceback.format_exc()]
     finally:
         shutil.rmtree(folder)
+
+
+def false_history(plan: Plan, *, weighed: bool) -> Iterator[str]:
+    """Events out of their turn, bounds that the plan does not keep, and peaks below its bound."""
+    seconds = [0.0, *(event.seconds for event in plan.history), plan.runtime or math.inf]
+    if seconds != sorted(seconds):
+        yield f"the history goes back in time: {seconds}"
+    for event in plan.history:
+        if (event.lower_bound or 0) > (math.inf if plan.lower_bound is None else plan.lower_bound):
+            yield f"an event has a bound of {event.lower_bound}, the plan {plan.lower_bound}"
+        if event.peak is not None and not weighed and event.peak < (plan.lower_bound or 0):
+            yield f"an event has a peak of {event.peak}, below the bound {plan.lower_bound}"
 
 
 def contradictions(answers: list[Answer]) -> Iterator[str]:
