@@ -25,7 +25,7 @@ class Deadline:
         self._parent = parent
         self.deterministic = deterministic
         self._start = time.monotonic()
-        self._begin = self._start if parent is None else parent._begin
+        self._begin: float = self._start if parent is None else parent._begin
         self._spent = 0.0
         self._reserved = 0.0
         self._cancelled = False

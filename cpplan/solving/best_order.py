@@ -46,7 +46,7 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
     free = not (run.request.first or run.request.last)
     if free and is_late_to_order(run, source):
         run.stop_early(NO_TIME_TO_ORDER)
-        packed = run.pack(source, _packing_deadline(run, many=True))
+        packed = _pack(run, source)
         given, live = np.array(source.order, np.int64), packed.problem.live_bytes()
         return packed, OrderOutcome(given, int(live.max(initial=0)), 0, "given order", FORCED)
     turns = search_in_turns(run, source)
@@ -67,10 +67,7 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
         if best is not None and best.cannot_be_beaten_by(floor):
             continue
         rival = any(other < tuning.rival * floor for other in floors[k + 1 :])
-        deadline = _packing_deadline(run, many=has_many_ops(source))
-        if rival:
-            deadline = deadline.share(_FIRST_PACKING_SHARE)
-        packed = run.pack(program, deadline, best)
+        packed = _pack(run, program, best, share=_FIRST_PACKING_SHARE if rival else 1.0)
         if best is None or packed.value < best.value:
             best, outcome = packed, outcome._replace(found_by=named[program.order])
     assert best is not None
@@ -133,7 +130,7 @@ def _go_on(
             tried.add(order)
             program = Program(source.graph, order)
             if not best.cannot_be_beaten_by(_floor(run, program)):
-                packed = run.pack(program, _packing_deadline(run, many=has_many_ops(source)), best)
+                packed = _pack(run, program, best)
                 if packed.value < best.value:
                     best, outcome = (
                         packed,
@@ -146,16 +143,19 @@ def _go_on(
     return best, outcome
 
 
-def _packing_deadline(run: Run, *, many: bool) -> Deadline:
-    """The run's deadline, or a grace if no time is left, since an order must still be packed.
+def _pack(run: Run, program: Program, best: Packed | None = None, share: float = 1.0) -> Packed:
+    """Packing of an order in a share of the time left; if none is left, by heuristics alone.
 
-    With many buffers, packing makes a first plan even without time, so that no grace is needed.
+    An order must be packed, so that these have a grace; but with many buffers, packing makes a
+    first plan even without time.
     """
-    by_clock = not (run.deadline.deterministic or run.deadline.cancelled)
-    if run.deadline.remaining() > _MOMENT or (many and by_clock):
-        return run.deadline
-    by_work = run.deadline.deterministic and not run.deadline.cancelled
-    return run.deadline.anew(run.tuning.grace, deterministic=by_work)
+    deadline = run.deadline
+    by_clock = not (deadline.deterministic or deadline.cancelled)
+    if deadline.remaining() > _MOMENT or (has_many_ops(program) and by_clock):
+        return run.pack(program, deadline.share(share) if share < 1 else deadline, best)
+    by_work = deadline.deterministic and not deadline.cancelled
+    grace = deadline.anew(run.tuning.grace, deterministic=by_work)
+    return run.pack(program, grace, best, quick=True)
 
 
 def _floor(run: Run, program: Program) -> int:

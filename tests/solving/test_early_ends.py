@@ -24,7 +24,7 @@ from cpplan.ordering import solve as ordering
 from cpplan.ordering.loops import BEAM, DOWNSETS
 from cpplan.ordering.problem import order_problem
 from cpplan.ordering.tuning import OrderingTuning
-from cpplan.program.anf import Program
+from cpplan.program.anf import Program, to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.remat import portfolio
 from cpplan.remat.heuristics.checkpoints import given_order
@@ -36,6 +36,8 @@ from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving import best_order
 from cpplan.solving.early_ends import ENDED_EARLY
+from cpplan.solving.request import Request
+from cpplan.solving.run import Run, make_run
 
 # Deterministic seconds: what is searched for is the same on every machine.
 LIMIT = 3.0
@@ -204,6 +206,25 @@ def test_an_order_search_without_time_goes_on_after_packing(solved, monkeypatch)
     plan = solved(graph, order="search", tuning=many_ops)
     assert len(calls) > 1
     assert (plan.status, plan.peak) == ("optimal", expected.peak)
+
+
+def test_an_order_found_when_time_is_up_is_packed_by_heuristics_alone(monkeypatch):
+    graph, calls = random_graph(11, 12), []
+    pack = Run.pack
+
+    def counted(run: Run, source: Program, deadline: Deadline, *args: object, **kwargs: bool):
+        calls.append((deadline.remaining() > 0, kwargs.get("quick", False)))
+        return pack(run, source, deadline, *args, **kwargs)
+
+    monkeypatch.setattr(Run, "pack", counted)
+    expired = Deadline(1.0, deterministic=True)
+    expired.spend(1.0)
+    request = Request(order="search")
+    run = make_run(to_anf(graph), request, Budget(expired))
+    packed, _ = best_order.search_orders(run, to_anf(graph))
+    assert packed.peak >= packed.bound.value
+    assert calls
+    assert all(quick and left for left, quick in calls)
 
 
 def test_a_run_whose_searches_end_says_so(solved, monkeypatch, tune):
