@@ -20,7 +20,7 @@ from cpplan.batches.table import need_arrow, read_rows, to_table
 from cpplan.batches.task_planning import Row
 from cpplan.model.errors import InputError
 from cpplan.runtime.atomic import write_text
-from cpplan.runtime.file_lock import lock_file
+from cpplan.runtime.loop_cache import lock_file
 from cpplan.runtime.regular_file import resolve_target
 
 _LOCK, _TABLE = "lock", "table"

@@ -8,7 +8,7 @@ import numpy as np
 
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound, fixed_offset_bound, largest_buffer_bound, lower_bound
-from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.heuristics.greedy import bump
 from cpplan.packing.levels import LevelIncumbent, OneLevel
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.outcome import Outcome

@@ -18,7 +18,7 @@ from cpplan.model.errors import VerificationError, warn_of_defect
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.by_hint import follow_hint
+from cpplan.packing.heuristics.greedy import follow_hint
 from cpplan.packing.heuristics.layout import placement_seconds
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.loops import MANY_BUFFERS, SKYLINE

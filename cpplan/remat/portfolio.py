@@ -21,9 +21,8 @@ from cpplan.remat.cut_floor import cut_floor
 from cpplan.remat.footprint import CHAIN, CUTS, REACH, Footprint, reach_bound
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
-from cpplan.remat.heuristics.dropping import drop
+from cpplan.remat.heuristics.dropping import drop, without_unread_runs
 from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
-from cpplan.remat.heuristics.unread_runs import without_unread_runs
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
 from cpplan.remat.objectives import Halving
 from cpplan.remat.relaxed import relax_repetition

@@ -18,16 +18,17 @@ from importlib.util import find_spec
 from numbers import Number
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 from cpplan.runtime.atomic import write_bytes
-from cpplan.runtime.file_lock import lock_file
-from cpplan.runtime.user_cache import VARIABLE, user_cache
 
 # Environment variable: if it is 1, compiled loops check every index.
 CHECKS = "CPPLAN_CHECK_LOOPS"
 # Module with loops -> the library of its group, once that is known to be stored.
 ready_libraries: dict[str, Path] = {}
 _folder: TemporaryDirectory[str] | None = None
+# Environment variable that names the folder.
+VARIABLE = "CPPLAN_CACHE"
 
 
 @cache
@@ -167,3 +168,32 @@ def _temporary_folder() -> str:
     if _folder is None:
         _folder = TemporaryDirectory(prefix="cpplan-")
     return _folder.name
+
+
+def user_cache() -> Path | None:
+    """``CPPLAN_CACHE`` if set, else ``cpplan`` in the user's caches; ``None`` without a home."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    # Without a home folder, ``~`` is not expanded.
+    return Path(caches) / "cpplan" if os.path.isabs(caches) else None
+
+
+def lock_file(stream: IO[str], *, wait: bool = False) -> None:
+    """Lock a file until it is closed or the process ends.
+
+    Raises
+    ------
+    OSError
+        If it is locked already, unless the caller waits; or if its file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        import msvcrt
+
+        # Waits ten seconds at most.
+        how = msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK  # type: ignore[attr-defined]
+        msvcrt.locking(stream.fileno(), how, 1)  # type: ignore[attr-defined]
+        return
+    fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

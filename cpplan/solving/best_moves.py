@@ -20,7 +20,7 @@ from cpplan.runtime.compiled import telling
 from cpplan.runtime.interrupts import holding_interrupts
 from cpplan.solving.best_pieces import split_ops
 from cpplan.solving.best_schedule import rematerialize
-from cpplan.solving.early_ends import ALL_ENDED, ENDED_EARLY
+from cpplan.solving.open_gaps import ALL_ENDED, ENDED_EARLY
 from cpplan.solving.order_turns import has_many_ops
 from cpplan.solving.request import Request
 from cpplan.solving.run import is_short, make_run

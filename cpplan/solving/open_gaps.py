@@ -9,9 +9,18 @@ from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
 from cpplan.model.plan_data import Progress
 from cpplan.solving.request import Request
+from cpplan.solving.run import Run
 
 # Part of the time that counts as lately.
 _LATELY = 1 / 3
+# First words of the message if a run ends before its time limit without a proof; default reason.
+ENDED_EARLY = "ended before the time limit"
+ALL_ENDED = "every search that applies has ended without a proof"
+BY_THE_CLOCK = "the time limit has ended the search: another run may end with another plan"
+POOLS_SHARED = (
+    "all choices of aliases that are tried over several pools have been packed, and the bound "
+    "holds for any choice"
+)
 
 
 def with_open_gap(plan: Plan, request: Request) -> Plan:
@@ -103,3 +112,23 @@ def _best(events: Iterable[Progress]) -> Progress:
     peaks = (event.peak for event in events if event.peak is not None)
     bounds = (event.lower_bound for event in events if event.lower_bound is not None)
     return Progress(0.0, min(peaks, default=None), max(bounds, default=None), "")
+
+
+def with_reason(plan: Plan, run: Run) -> Plan:
+    """The plan with the reason for the end of the run, if it ended early without a proof."""
+    fits = run.target is not None and plan.peak is not None and plan.peak <= run.target
+    if plan.status in ("optimal", "infeasible") or fits:
+        return plan
+    if run.deadline.expired():
+        if not (run.deadline.deterministic or run.deadline.cancelled):
+            run.record(None, None, BY_THE_CLOCK)
+        return replace(plan, history=tuple(run.history))
+    if run.request.algorithm is not None:
+        why = f"algorithm {run.request.algorithm!r} alone packed, as asked"
+    else:
+        shared = run.sharing and len(plan.pools) > 1
+        why = "; ".join(run.reasons) or (POOLS_SHARED if shared else ALL_ENDED)
+    why = f"{ENDED_EARLY}: {why}"
+    run.record(None, None, why)
+    message = why if plan.message is None else f"{plan.message}; {why}"
+    return replace(plan, message=message, history=tuple(run.history))

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cpplan.model.certificates import Certificate
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
-from cpplan.ordering.bounds import FORCED
+from cpplan.ordering.bounds import FORCED, order_bounds
+from cpplan.ordering.cuts import NAME as MINIMUM_CUT
+from cpplan.ordering.cuts import OrderCuts
 from cpplan.ordering.problem import order_problem
+from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.program.constraints import with_first_last
-from cpplan.runtime.budget import tuned
+from cpplan.runtime.budget import Budget, tuned
 from cpplan.runtime.deadline import Deadline
-from cpplan.solving.relaxed_bound import RelaxedBound
 from cpplan.solving.run import Run, is_short
 
 if TYPE_CHECKING:
@@ -44,9 +47,10 @@ _ORDER_CHECKED = 5.0
 _ORDER_READING = 2.0
 # Least seconds for each op to build the order problem.
 _ORDER_SECONDS = 2e-6
-
 UNSHARED = "order without sharing"
 NO_TIME_TO_ORDER = "too little time is left to search for orders"
+# Name of bounds proved under the aliases that hold in every order, not by the relaxed problem.
+ALIASED = "aliases in every order"
 
 
 class OrderTurn(NamedTuple):
@@ -194,3 +198,68 @@ def is_late_to_order(run: Run, program: Program) -> bool:
 def has_many_ops(program: Program) -> bool:
     """True if linear work on the program takes noticeable time, because it has many ops."""
     return len(program.order) >= tuned(PackingTuning).many_buffers
+
+
+class RelaxedBound:
+    """Lower bound on every order and all alias candidates, from a relaxed problem.
+
+    Parameters
+    ----------
+    problem, more
+        The relaxed problem, and the bytes to subtract from its bounds.
+    start
+        A valid order.
+    budget
+        Workers and seed; each run has its own deadline.
+    """
+
+    def __init__(self, problem: OrderProblem, more: int, start: Ints, budget: Budget):
+        self._problem, self._more = problem, more
+        self._start, self._budget = start, budget
+        self._search: OrderSearch | None = None
+        self._known: tuple[int, str, Certificate | None] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """True if a longer search cannot raise the bound."""
+        return self._search is not None and (self._search.done or self._search.exhausted)
+
+    def run(self, deadline: Deadline) -> tuple[int, str, Certificate | None]:
+        """The best bound after a search until the deadline, bytes; its name and certificate."""
+        if self._search is None:
+            self._search = OrderSearch(self._problem, self._start, self._budget.until(deadline))
+        self._search.run(deadline)
+        best = self._search.best
+        return max(0, best.bound - self._more), best.bound_by, best.certificate
+
+    def unproved(self, outcome: OrderOutcome) -> OrderOutcome:
+        """An outcome under aliases that hold in every order, without its certificate.
+
+        The certificate proves the bound of the problem with these aliases, which the checker does
+        not know. So the bound gets a name of its own.
+        """
+        if outcome.bound_by not in (FORCED, MINIMUM_CUT):
+            return outcome
+        return outcome._replace(bound_by=ALIASED, certificate=None)
+
+    def proved(self, outcome: OrderOutcome, deadline: Deadline) -> OrderOutcome:
+        """The outcome with a proof by the relaxed problem, if that proves its bound in time."""
+        if outcome.bound_by != ALIASED:
+            return outcome
+        if self._known is None or self._known[0] != outcome.bound:
+            self._known = outcome.bound, *self._prove(outcome, deadline)
+        _, name, certificate = self._known
+        return outcome._replace(bound_by=name, certificate=certificate)
+
+    def _prove(self, outcome: OrderOutcome, deadline: Deadline) -> tuple[str, Certificate | None]:
+        """Name and certificate of a proof of the outcome's bound."""
+        problem, wanted = self._problem, outcome.bound + self._more
+        bounds = order_bounds(problem, order=outcome.order, deadline=deadline)
+        if bounds.bound >= wanted:
+            return FORCED, bounds.certificate(problem)
+        if not deadline.expired():
+            cuts = OrderCuts(problem, bounds.forced, outcome.order)
+            cuts.run(deadline, enough=wanted)
+            if cuts.bound >= wanted:
+                return MINIMUM_CUT, cuts.certificate()
+        return ALIASED, None

@@ -28,9 +28,8 @@ from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
 from cpplan.solving.best_order import search_orders
 from cpplan.solving.best_pieces import cannot_split, is_late_to_split, split_ops, uncut
 from cpplan.solving.best_schedule import rematerialize
-from cpplan.solving.early_ends import with_reason
 from cpplan.solving.freedoms import best_plan
-from cpplan.solving.open_gaps import with_open_gap
+from cpplan.solving.open_gaps import with_open_gap, with_reason
 from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import make_run

@@ -24,7 +24,7 @@ from cpplan.io.minimalloc_csv import write_problem
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.preorders import preorder
+from cpplan.packing.heuristics.by_lowest_offset import preorder
 from cpplan.packing.reduction import address_unit, reduce_problem
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets

@@ -11,7 +11,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.splitting import heuristics
-from cpplan.splitting.heuristics.cascades import is_chain
+from cpplan.splitting.heuristics.published import is_chain
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
 

@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 from support.instances import perfect_packing, triangle
 
 from cpplan.model.problem import Problem
-from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, preorder
 from cpplan.packing.reduction import address_unit
 from cpplan.verification.verifier import check_offsets
 from formulations.packing import build, equal_buffers

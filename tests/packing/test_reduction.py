@@ -11,7 +11,7 @@ from support.oracles import brute_force_peak, problems, random_problem
 
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.by_size import first_fit_by_size
+from cpplan.packing.heuristics.greedy import first_fit_by_size
 from cpplan.packing.reduction import address_unit, reduce_problem
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets

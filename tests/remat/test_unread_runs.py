@@ -9,8 +9,7 @@ from support.remat_oracle import random_remat_problem
 
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.remat.heuristics.checkpoints import given_order
-from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.unread_runs import without_unread_runs
+from cpplan.remat.heuristics.dropping import drop, without_unread_runs
 from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem

@@ -15,8 +15,8 @@ from cpplan.packing.loops import SIZES
 from cpplan.packing.sizes.fit_kernel import first_fit
 from cpplan.runtime import compiled, loop_cache
 from cpplan.runtime.compiled import LoopGroup
+from cpplan.runtime.loop_cache import VARIABLE
 from cpplan.runtime.loop_compiler.library import open_library
-from cpplan.runtime.user_cache import VARIABLE
 
 
 def packed() -> list[int]:

@@ -35,7 +35,7 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving import best_order
-from cpplan.solving.early_ends import ENDED_EARLY
+from cpplan.solving.open_gaps import ENDED_EARLY
 from cpplan.solving.request import Request
 from cpplan.solving.run import Run, make_run
 

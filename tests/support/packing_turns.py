@@ -6,7 +6,7 @@ import numpy as np
 
 from cpplan.model.problem import Problem
 from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.heuristics.greedy import bump
 from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.deadline import Deadline
 

@@ -64,7 +64,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.remat import footprint as bound_names
     from cpplan.remat.heuristics import chain
     from cpplan.remat.search import cp_sat_remat, local_search
-    from cpplan.solving import relaxed_bound
+    from cpplan.solving import order_turns
     from cpplan.splitting import bounds as splitting
 
     none = np.zeros(0, np.int64)
@@ -78,7 +78,7 @@ def test_every_name_that_planners_use_is_in_the_table():
         cp_sat_ordering.NAME,
         cp_sat_joint.NAME,
         cp_sat.JOINT_SHARING,
-        relaxed_bound.ALIASED,
+        order_turns.ALIASED,
     ]
     peak += [splitting.NAME]
     peak += [bound_names.FOOTPRINT, bound_names.REACH, bound_names.CHAIN, bound_names.CUTS]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.oracles import problems
 
 from cpplan.model.errors import VerificationError
-from cpplan.packing.heuristics.by_size import first_fit_by_size
+from cpplan.packing.heuristics.greedy import first_fit_by_size
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification import rectangles
 from cpplan.verification.rectangles import Rectangles, all_apart, cut_gaps, find_overlap

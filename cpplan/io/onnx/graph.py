@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpplan.io.axes import find_axes
-from cpplan.io.axes.boxes import find_placements
+from cpplan.io.axes.boxes import (
+    BoxRule,
+    concat_boxes,
+    find_placements,
+    gather_boxes,
+    pad_boxes,
+    repeat_boxes,
+    slice_boxes,
+    split_boxes,
+)
+from cpplan.io.axes.operation import shape_of
+from cpplan.io.onnx.axes import pads_before, slice_steps
 from cpplan.io.onnx.bodies import Body, fit_body, largest_result
 from cpplan.io.onnx.branches import Folds
 from cpplan.io.onnx.bytes import Array
@@ -17,8 +28,7 @@ from cpplan.io.onnx.costs import control_flow_cost, count_operations
 from cpplan.io.onnx.in_place import in_place_pairs
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.names import unique_names
-from cpplan.io.onnx.operation import operation_of
-from cpplan.io.onnx.placements import RULES
+from cpplan.io.onnx.operation import axis_of, operation_of
 from cpplan.io.onnx.state import may_run_again
 from cpplan.io.onnx.types import bodies_of, dtype_name, static_shape, types_of
 from cpplan.io.onnx.views import draws_in_turn, is_random, is_view
@@ -27,6 +37,16 @@ from cpplan.model.graph import Graph, Op, Tensor
 
 if TYPE_CHECKING:
     import onnx
+
+RULES: dict[str, BoxRule] = {
+    "Concat": lambda op: concat_boxes(op, axis_of(op, len(shape_of(op.output)), 1)),
+    "Expand": repeat_boxes,
+    "Gather": lambda op: gather_boxes(op, axis_of(op, len(op.shape()), 0)),
+    "Pad": lambda op: pad_boxes(op, pads_before(op)),
+    "Slice": lambda op: slice_boxes(op, *slice_steps(op)),
+    "Split": lambda op: split_boxes(op, axis_of(op, len(op.shape()), 0), op.input()),
+    "Tile": repeat_boxes,
+}
 
 
 @dataclass(frozen=True, slots=True)

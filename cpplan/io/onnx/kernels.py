@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.io.onnx.batch_norm import make_batch_norm
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.draws import make_draw
+from cpplan.io.onnx.in_place import is_affine
 from cpplan.io.onnx.older import Arrays, restate, restated_kinds
 from cpplan.io.onnx.pooling import make_pooling
 from cpplan.model.errors import InputError
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 Kernel = Callable[[Mapping[str, Array]], dict[str, Array]]
+_EPSILON = 1e-5
 
 
 class KernelError(InputError):
@@ -118,6 +118,8 @@ def _operators(opset: int) -> list[Any]:
 
 # Kinds with kernels of our own; onnx has no reference kernels of the second group.
 _OURS = ("AveragePool", "BatchNormalization", "GlobalMaxPool", "MaxPool")
+
+
 _OURS_ALONE = ("GlobalLpPool", "MaxRoiPool", "Multinomial")
 
 
@@ -205,3 +207,52 @@ def _failure(
 def _one_line(error: Exception) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def make_draw(node: onnx.NodeProto) -> Callable[[Sequence[Array | None]], list[Array]] | None:
+    """A kernel for ``Multinomial``; ``None`` for others.
+
+    The greatest of logarithms of probabilities plus Gumbel noise is a class drawn by these
+    probabilities (E. J. Gumbel, 1954).
+    """
+    import onnx
+
+    if node.domain or node.op_type != "Multinomial":
+        return None
+    given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(given.get("dtype", onnx.TensorProto.INT32))
+    seed = given.get("seed")
+
+    def draw(inputs: Sequence[Array | None]) -> list[Array]:
+        (logits,) = inputs
+        assert logits is not None
+        rng = np.random.default_rng(None if seed is None else abs(int(seed)))
+        shape = (logits.shape[0], given.get("sample_size", 1), logits.shape[1])
+        found: Array = (logits[:, None] + rng.gumbel(size=shape)).argmax(2)
+        return [found.astype(dtype)]
+
+    return draw
+
+
+def make_batch_norm(
+    node: onnx.NodeProto, opset: int
+) -> Callable[[Sequence[Array | None]], list[Array]] | None:
+    """A kernel for a ``BatchNormalization`` that uses given statistics; ``None`` for others.
+
+    The reference kernels of opsets 7 to 13 always normalise by the statistics of the input, but the
+    operator's definition says so only if these statistics are outputs.
+    """
+    if node.domain or node.op_type != "BatchNormalization":
+        return None
+    if not is_affine(node, opset):
+        return None
+    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), _EPSILON)
+
+    def normalise(inputs: Sequence[Array | None]) -> list[Array]:
+        image, *vectors = (array for array in inputs if array is not None)
+        ones = (1,) * (image.ndim - 2)
+        scale, bias, mean, var = (vector.reshape(-1, *ones) for vector in vectors)
+        found: Array = scale * (image - mean) / np.sqrt(var + epsilon) + bias
+        return [found.astype(image.dtype)]
+
+    return normalise

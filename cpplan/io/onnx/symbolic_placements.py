@@ -1,6 +1,6 @@
 """Placements of ONNX ops with symbolic sizes, with byte offsets as expressions.
 
-As in :mod:`cpplan.io.onnx.placements`, a copy is a box of the larger tensor. A placement is kept
+As in :mod:`cpplan.io.onnx.graph`, a copy is a box of the larger tensor. A placement is kept
 only if the box is in one piece at every size.
 """
 

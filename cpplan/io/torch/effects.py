@@ -23,7 +23,6 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cpplan.io.torch import inner_graphs
-from cpplan.io.torch.growth import check_growth
 from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
 from cpplan.model.errors import InputError, first_line
 
@@ -34,6 +33,8 @@ _UNSAFE = ("_unsafe_view", "unsafe_chunk", "unsafe_split", "unsafe_split_with_si
 # Composed ops whose kernels need sizes as numbers.
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _STATISTICS = ("running_mean", "running_var")
+MOST_PARTS = 10_000
+MOST_CALLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -229,3 +230,37 @@ def _draws(call: Call) -> bool:
         return False
     # Dropout that drops nothing does not draw; but native_dropout draws even at probability 0.
     return call.args.get("train") is not False and call.args.get("dropout_p") != 0
+
+
+def check_growth(kind: str, args: Mapping[str, Any], calls: int) -> None:
+    """Raise if an op is about to return too many tensors, or too many ops have run before it.
+
+    Parameters
+    ----------
+    kind
+        The op's name without its overload.
+    args
+        Its arguments, by name.
+    calls
+        Number of ops that the node has called so far.
+
+    Raises
+    ------
+    InputError
+        Names the number and the limit.
+    """
+    parts = _parts(kind.removeprefix("unsafe_"), args)
+    if isinstance(parts, int) and parts > MOST_PARTS:
+        raise InputError(f"returns {parts} tensors: expected at most {MOST_PARTS}")
+    if calls >= MOST_CALLS:
+        raise InputError(f"calls more than {MOST_CALLS} ops: expected fewer")
+
+
+def _parts(kind: str, args: Mapping[str, Any]) -> Any:
+    if kind in ("unbind", "split"):
+        extent = args["self"].shape[args["dim"] or 0]
+        size = 1 if kind == "unbind" else args.get("split_size", 0)
+        return -(-extent // size) if isinstance(size, int) and size > 0 else 0
+    if kind in ("chunk", "tensor_split"):
+        return args.get("chunks", args.get("sections"))
+    return 0

@@ -6,15 +6,12 @@ To add one, see :func:`register` and :mod:`cpplan.packing.heuristics.registered`
 from __future__ import annotations
 
 from cpplan.packing.heuristics import (
-    bump_allocator,
-    by_breadth,
     by_climbing,
-    by_conflicts,
     by_lowest_offset,
-    by_size,
     by_storage,
     by_usmp,
     fullest_first,
+    greedy,
     online_fit,
     segregated_fit,
     size_classes,
@@ -30,16 +27,13 @@ from cpplan.packing.heuristics.registered import (
 
 __all__ = [
     "Heuristic",
-    "bump_allocator",
-    "by_breadth",
     "by_climbing",
-    "by_conflicts",
     "by_lowest_offset",
-    "by_size",
     "by_storage",
     "by_usmp",
     "fullest_first",
     "get",
+    "greedy",
     "names",
     "online_fit",
     "portfolio",

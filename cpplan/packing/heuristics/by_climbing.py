@@ -9,7 +9,7 @@ import numpy as np
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import lower_bound
-from cpplan.packing.heuristics.by_conflicts import conflict_counts
+from cpplan.packing.heuristics.greedy import conflict_counts
 from cpplan.packing.heuristics.registered import register
 from cpplan.packing.pools.objective import objective_levels
 from cpplan.runtime.deadline import Deadline, TimeUpError

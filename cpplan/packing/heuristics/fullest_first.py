@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing import loops
+from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, preorder
 from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
-from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.heuristics.registered import register
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.tuning import active

@@ -23,8 +23,8 @@ from cpplan.model.pool import Objective
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing import heuristics, tuning
 from cpplan.packing.bounds import lower_bound
+from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, preorder
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
-from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.levels import LevelIncumbent
 from cpplan.packing.pools.climb import NAME as CLIMB

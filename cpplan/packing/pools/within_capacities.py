@@ -10,7 +10,7 @@ import numpy as np
 from cpplan.model.levels import Level
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
-from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.heuristics.greedy import bump
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.packing.pools.bounds import excess_bound, level_bound, lower_limits
 from cpplan.packing.pools.objective import excess_level

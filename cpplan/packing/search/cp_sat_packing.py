@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpplan.packing.heuristics.preorders import preorder
+from cpplan.packing.heuristics.by_lowest_offset import preorder
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.tuning import active

@@ -28,9 +28,8 @@ import numpy as np
 
 from cpplan.packing import loops
 from cpplan.packing.reduction import address_unit
-from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.local_search import LocalSearch, tightness
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.search.tightness import tightness
 from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.packing import loops
-from cpplan.packing.heuristics.preorders import largest_total
+from cpplan.packing.heuristics.by_lowest_offset import largest_total
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.niche_state import (
     EXHAUSTED,

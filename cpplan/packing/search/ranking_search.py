@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics.by_lowest_offset import place_lowest_first
-from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, place_lowest_first, preorder
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.deadline import Deadline

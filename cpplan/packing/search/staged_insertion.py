@@ -10,7 +10,7 @@ bytes. Each later stage continues from the packing of the last one and adds smal
 of an early stage is quick, since buffers have few neighbours. After every stage, first fit finds
 room for the buffers left out; most of them have hardly any bytes.
 
-*Weights.* A buffer weighs more at full steps (:mod:`cpplan.packing.search.tightness`).
+*Weights.* A buffer weighs more at full steps (:mod:`cpplan.packing.search.local_search`).
 
 *Limits.* If a stage takes too long, its limit rises, part of the way to the best peak so far.
 
@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 from cpplan.packing import loops
 from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.local_search import LocalSearch, tightness
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.search.tightness import tightness
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ To add one, see :func:`register` and :mod:`cpplan.splitting.heuristics.registere
 
 from __future__ import annotations
 
-from cpplan.splitting.heuristics import cascades, channels, patches
+from cpplan.splitting.heuristics import published
 from cpplan.splitting.heuristics.registered import Rule, get, names, register, unregister
 
-__all__ = ["Rule", "cascades", "channels", "get", "names", "patches", "register", "unregister"]
+__all__ = ["Rule", "get", "names", "published", "register", "unregister"]

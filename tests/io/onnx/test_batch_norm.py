@@ -10,8 +10,7 @@ from onnx import helper  # noqa: E402
 from support.split_plans import plan_in_pieces  # noqa: E402
 
 import cpplan  # noqa: E402
-from cpplan.io.onnx.batch_norm import make_batch_norm  # noqa: E402
-from cpplan.io.onnx.kernels import make_kernel  # noqa: E402
+from cpplan.io.onnx.kernels import make_batch_norm, make_kernel  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 from cpplan.model.pieces import Pieces  # noqa: E402
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpplan.io.onnx.einsum import einsum_operations
+from cpplan.io.onnx.costs import einsum_operations
 from cpplan.model.graph import Graph
 
 onnx = pytest.importorskip("onnx")

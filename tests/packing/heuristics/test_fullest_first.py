@@ -11,9 +11,9 @@ import pytest
 import cpplan
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing import heuristics
+from cpplan.packing.heuristics.by_lowest_offset import PREORDERS
 from cpplan.packing.heuristics.fullest_first import fullest_first
 from cpplan.packing.heuristics.layout import first_fit_in_order
-from cpplan.packing.heuristics.preorders import PREORDERS
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline

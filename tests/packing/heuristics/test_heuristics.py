@@ -10,10 +10,9 @@ from support.instances import chain, perfect_packing
 
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing import heuristics
-from cpplan.packing.heuristics.by_conflicts import conflict_counts
-from cpplan.packing.heuristics.by_hint import follow_hint
+from cpplan.packing.heuristics.by_lowest_offset import largest_total, preorder
+from cpplan.packing.heuristics.greedy import conflict_counts, follow_hint
 from cpplan.packing.heuristics.layout import best_fit_in_order, first_fit_in_order
-from cpplan.packing.heuristics.preorders import largest_total, preorder
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 

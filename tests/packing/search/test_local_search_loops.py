@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.heuristics.greedy import bump
 from cpplan.packing.search import staged_insertion
 from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.deadline import Deadline

@@ -9,9 +9,8 @@ from support.packing_turns import endless, stacked
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.insertion_search import InsertionSearch
-from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.local_search import LocalSearch, tightness
 from cpplan.packing.search.staged_insertion import StagedInsertion
-from cpplan.packing.search.tightness import tightness
 from cpplan.zoo.packing import random_lifespans
 
 

@@ -11,7 +11,7 @@ from support.instances import perfect_packing, stubborn
 from support.sizes_oracle import random_sizes
 
 from cpplan.io import load
-from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.heuristics.greedy import bump
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.sizes import solve as planning
 from cpplan.packing.sizes.arenas import Arenas, BestLayout, objective_levels

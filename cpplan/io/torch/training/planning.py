@@ -35,8 +35,8 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import compile_groups, is_ready
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import first_interrupt_ending
+from cpplan.runtime.loop_cache import user_cache
 from cpplan.runtime.progress import watching
-from cpplan.runtime.user_cache import user_cache
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
 # Most limits tried on the way to the least peak.
