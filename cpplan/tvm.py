@@ -20,7 +20,11 @@ __all__ = ["PlanMemory", "last_plans", "pipeline"]
 
 
 def PlanMemory(
-    *, ranges: Mapping[str, object] | None = None, steps: int = 1, **options: Any
+    *,
+    ranges: Mapping[str, object] | None = None,
+    steps: int = 1,
+    outputs: str = "outside",
+    **options: Any,
 ) -> Any:
     """A pass that gives tensors of Relax functions offsets in one storage for each memory.
 
@@ -37,6 +41,9 @@ def PlanMemory(
         With more than one, sizes of storages and offsets are expressions of the variables: a run
         takes the smallest of this many storages that holds its values, whose limits halve from
         step to step. Order and tensors in place are those of the plan at the upper bounds.
+    outputs
+        ``"outside"``: results of a function are allocated one by one, as TVM does; ``"keep"``: they
+        lie in the function's storage too, which then lives as long as any of them.
     options
         Options of :func:`cpplan.solve`: ``order``, ``in_place``, ``remat``, ``memory_limit``,
         ``cost_limit``, ``time_limit``, ``workers``, ``seed``, ``deterministic``, ``tuning`` and
@@ -53,7 +60,7 @@ def PlanMemory(
     _need_tvm()
     from cpplan.io.tvm.passes import planning_pass
 
-    return planning_pass(dict(ranges or {}), steps, options)
+    return planning_pass(dict(ranges or {}), steps, outputs, options)
 
 
 def pipeline(**options: Any) -> Any:

@@ -24,6 +24,7 @@ from cpplan.model.errors import (
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
 from cpplan.model.shapes import Range
 from cpplan.model.symbols import parse_ranges
 from cpplan.solving.pipeline import solve
@@ -92,19 +93,22 @@ def last_plans() -> tuple[PlannedFunction, ...]:
     return tuple(_latest)
 
 
-def planning_pass(ranges: Mapping[str, object], steps: int, options: Mapping[str, Any]) -> Pass:
+def planning_pass(
+    ranges: Mapping[str, object], steps: int, outputs: str, options: Mapping[str, Any]
+) -> Pass:
     """The pass :func:`cpplan.tvm.PlanMemory`."""
     unknown = next((name for name in options if name not in _OPTIONS), None)
     if unknown is not None:
         raise InputError(
-            f"PlanMemory: no option {unknown!r}: expected one of ranges, steps, "
+            f"PlanMemory: no option {unknown!r}: expected one of ranges, steps, outputs, "
             f"{', '.join(_OPTIONS)}"
         )
     if not isinstance(steps, int) or isinstance(steps, bool) or not 1 <= steps <= MOST_STEPS:
         raise InputError(f"PlanMemory: steps must be 1 to {MOST_STEPS}, not {steps!r}")
+    keep = Residency(outputs=outputs).outputs == "keep"
 
     def plan_memory(module: Module, _: object) -> Module:
-        return plan_module(module, ranges, steps, options)
+        return plan_module(module, ranges, steps, options, keep=keep)
 
     return tvm.transform.module_pass(plan_memory, opt_level=0, name="cpplan.PlanMemory")
 
@@ -194,9 +198,17 @@ def _main(module: Module, reader: RegionReader) -> Region:
 
 
 def plan_module(
-    module: Module, ranges: Mapping[str, object], steps: int, options: Mapping[str, Any]
+    module: Module,
+    ranges: Mapping[str, object],
+    steps: int,
+    options: Mapping[str, Any],
+    *,
+    keep: bool = False,
 ) -> Module:
-    """The module with its functions planned; see :func:`cpplan.tvm.PlanMemory`."""
+    """The module with its functions planned, with their results if ``keep``.
+
+    See :func:`cpplan.tvm.PlanMemory`.
+    """
     reader = RegionReader(module)
     planned: list[PlannedRegion] = []
     functions: dict[str, Any] = {}
@@ -206,7 +218,9 @@ def plan_module(
         functions[name] = function
         bounds = _bounds(name, function, ranges)
         for number, sequence in enumerate(_sequences(function.body)):
-            region = reader.read(f"{name}/{number}" if number else name, sequence, bounds)
+            part = f"{name}/{number}" if number else name
+            # The result of a branch would keep the branch's storage.
+            region = reader.read(part, sequence, bounds, outputs=keep and not number)
             plan = _solve(region.graph, options)
             found = () if plan is None else steps_of(plan, steps)
             planned.append(PlannedRegion(region, plan, found))

@@ -9,7 +9,7 @@ and nothing passes them.
 
 A tensor is planned if nothing but kernels accesses its elements, and its bytes have bounds.
 Others are left to TVM: tensors that a barrier gets, whose kernel needs their address, or that leave
-the region.
+the region, unless these are to lie in the storage too.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class RegionReader:
         self.module = module
         self._kernels: dict[Expr, Kernel] = {}
 
-    def read(self, name: str, sequence: Expr, bounds: Mapping[str, Range]) -> Region:
+    def read(
+        self, name: str, sequence: Expr, bounds: Mapping[str, Range], *, outputs: bool = False
+    ) -> Region:
         """A region as a graph.
 
         Parameters
@@ -135,13 +137,18 @@ class RegionReader:
             The Relax expression.
         bounds
             Variables of shapes that have bounds. Tensors that depend on others are left to TVM.
+        outputs
+            True if tensors that leave the region are planned, as the graph's outputs.
         """
         found = _Bindings(self)
         for block in sequence.blocks:
             for binding in block.bindings:
                 found.read(binding)
         for each in found.names_of(sequence.body):
-            found.leave(each, "it leaves the region")
+            if outputs:
+                found.results.add(each)
+            else:
+                found.leave(each, "it leaves the region")
         tensors = found.tensors(bounds)
         symbolic = any(tensor.symbolic for tensor in tensors.values())
         graph = Graph(
@@ -211,8 +218,9 @@ class _Bindings:
         self.steps: dict[str, _Step] = {}
         # Allocation -> the op that writes it first.
         self.writer: dict[str, str] = {}
-        # Allocations whose elements change later.
+        # Allocations whose elements change later, and those that leave the region.
         self.changing: set[str] = set()
+        self.results: set[str] = set()
 
     def read(self, binding: Expr) -> None:
         value = binding.value
@@ -246,7 +254,8 @@ class _Bindings:
             if name in self.left:
                 continue
             try:
-                found[name] = _tensor(name, allocation, bounds)
+                kind = "output" if name in self.results else "intermediate"
+                found[name] = _tensor(name, allocation, bounds, kind)
             except InputError as error:
                 self.leave(name, str(error))
         pools = {name: self.allocations[name].pool for name in found}
@@ -375,7 +384,7 @@ class _Bindings:
         return frozenset()
 
 
-def _tensor(name: str, allocation: Allocation, bounds: Mapping[str, Range]) -> Tensor:
+def _tensor(name: str, allocation: Allocation, bounds: Mapping[str, Range], kind: str) -> Tensor:
     """An allocation as a tensor.
 
     Raises
@@ -393,7 +402,9 @@ def _tensor(name: str, allocation: Allocation, bounds: Mapping[str, Range]) -> T
             if var.name not in bounds:
                 raise InputError(f"its shape depends on {var.name}, which has no bounds")
         extents.append(_extent(extent))
-    return Tensor(name, shape=tuple(extents), dtype=allocation.dtype, alignment=ALIGNMENT)
+    return Tensor(
+        name, shape=tuple(extents), dtype=allocation.dtype, alignment=ALIGNMENT, kind=kind
+    )
 
 
 _OPERATORS = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%"}

@@ -8,7 +8,7 @@ a variant of the kernel with one parameter for both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import tvm
@@ -111,11 +111,15 @@ class _RegionWriter:
         self._bind_storages()
         order = [op.name for op in graph.ops] if plan is None else plan.order
         assert order is not None
-        runs = graph_of_runs(graph, order)
+        # A plan's first copy has the tensor's own name, also that of an output.
+        tensors = tuple(replace(each, kind="intermediate") for each in graph.tensors)
+        runs = graph_of_runs(replace(graph, tensors=tensors), order)
+        latest: dict[str, str] = {}
         for run in runs.graph.ops:
             copies = {runs.origin[each]: each for each in (*run.inputs, *run.outputs)}
             self._write_run(self.region.bindings[runs.origin[run.name]], run, copies)
-        body = self._value(self.region.sequence.body, {})
+            latest |= {runs.origin[each]: each for each in run.outputs}
+        body = self._value(self.region.sequence.body, latest)
         return relax.SeqExpr([relax.BindingBlock(self.bindings)], body)
 
     def _bind_storages(self) -> None:

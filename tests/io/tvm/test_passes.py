@@ -15,6 +15,7 @@ import pytest
 tvm = pytest.importorskip("tvm", reason="cpplan[tvm] is not installed")
 
 from support.relax_models import (  # noqa: E402
+    arrays,
     branchy,
     built,
     compiled,
@@ -79,6 +80,54 @@ def test_freedoms_make_the_storage_smaller():
     module, inputs = random_net(4)
     given, _, searched, _ = (check(module, inputs, **each)[0].plan.peak for each in OPTIONS)
     assert searched < given
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_results_may_lie_in_the_storage(net):
+    """They stay as they are when the function runs again, in a storage of its own."""
+    module, inputs = NETS[net]()
+    expected = run(compiled(module), inputs)
+    others = [each + 1 for each in inputs]
+    for options in OPTIONS:
+        machine = compiled(module, cpplan.tvm.pipeline(outputs="keep", **options))
+        (planned,) = cpplan.tvm.last_plans()
+        assert "it leaves the region" not in planned.left.values()
+        made = [tensor.name for tensor in planned.graph.tensors if tensor.kind == "output"]
+        assert set(made) <= set(planned.plan.row)
+        first = machine["main"](*map(tvm.runtime.tensor, inputs))
+        machine["main"](*map(tvm.runtime.tensor, others))
+        assert equal(arrays(first), expected)
+
+
+def test_a_result_that_is_computed_again_lies_where_its_last_run_writes_it():
+    """The result of 2 KiB is not kept while tensors of 8 KiB are live."""
+
+    def body(builder, x):
+        early = builder.emit(relax.op.nn.relu(x))
+        wide = builder.emit(relax.op.concat([early, early, early, early], axis=0))
+        total = builder.emit(relax.op.sum(relax.op.matmul(relax.op.sin(wide), x)))
+        return relax.Tuple([early, total])
+
+    def main():
+        builder = relax.BlockBuilder()
+        x = relax.Var("x", R.Tensor((16, 16), "float32"))
+        with builder.function("main", [x]):
+            with builder.dataflow():
+                result = builder.emit_output(body(builder, x))
+            builder.emit_func_output(result)
+        return builder.get()
+
+    module, inputs = main(), random_values((16, 16))
+    options = {"outputs": "keep", "in_place": True, "remat": True, "cost_limit": 2.0}
+    (planned,) = check(module, inputs, **options, time_limit=3)
+    (once,) = check(module, inputs, outputs="keep", in_place=True)
+    assert len(planned.plan.order) > len(planned.graph.ops)
+    assert planned.plan.peak < once.plan.peak
+
+
+def test_where_results_lie_is_one_of_two_words():
+    with pytest.raises(InputError, match="outputs='inside' is not understood"):
+        cpplan.tvm.PlanMemory(outputs="inside")
 
 
 def test_op_that_reads_a_tensor_twice_writes_over_it():
