@@ -40,14 +40,15 @@ def PlanMemory(
     steps
         With more than one, sizes of storages and offsets are expressions of the variables: a run
         takes the smallest of this many storages that holds its values, whose limits halve from
-        step to step. Order and tensors in place are those of the plan at the upper bounds.
+        step to step. Order and tensors in place are those of the plan at the upper bounds. Storages
+        of a branch that grow stay with the branch.
     outputs
         ``"outside"``: results of a function are allocated one by one, as TVM does; ``"keep"``: they
         lie in the function's storage too, which then lives as long as any of them.
     options
         Options of :func:`cpplan.solve`: ``order``, ``in_place``, ``remat``, ``memory_limit``,
         ``cost_limit``, ``time_limit``, ``workers``, ``seed``, ``deterministic``, ``tuning`` and
-        ``progress``. Limits hold for each function by itself.
+        ``progress``. Limits hold for each function, with its branches.
 
     Raises
     ------

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from cpplan.io.tvm.regions import Region, RegionReader
+from cpplan.io.tvm.regions import Allocation, Region, RegionReader
 from cpplan.io.tvm.steps import Step, steps_of
 from cpplan.io.tvm.writing import PlannedRegion, write_module
 from cpplan.model.errors import (
@@ -217,18 +218,45 @@ def plan_module(
         name = str(variable.name_hint)
         functions[name] = function
         bounds = _bounds(name, function, ranges)
-        for number, sequence in enumerate(_sequences(function.body)):
-            part = f"{name}/{number}" if number else name
-            # The result of a branch would keep the branch's storage.
-            region = reader.read(part, sequence, bounds, outputs=keep and not number)
+        parts: list[PlannedRegion] = []
+        # Branches come before what they are in, which has their storages in its own.
+        for number, sequence in reversed(list(enumerate(_sequences(function.body)))):
+            region = reader.read(
+                f"{name}/{number}" if number else name,
+                sequence,
+                bounds,
+                outputs=keep and not number,
+                storages=partial(_storages_of, parts),
+            )
             plan = _solve(region.graph, options)
             found = () if plan is None else steps_of(plan, steps)
-            planned.append(PlannedRegion(region, plan, found))
-            left = sum(region.allocations[each].nbytes or 0 for each in region.left)
-            _latest.append(
-                PlannedFunction(region.graph.name, region.graph, plan, region.left, left, found)
-            )
+            parts.append(PlannedRegion(region, plan, found))
+        planned += parts
+        _latest.extend(map(_described, reversed(parts)))
     return write_module(module, functions, planned)
+
+
+def _storages_of(planned: Sequence[PlannedRegion], choice: Expr) -> list[Allocation]:
+    """The storages that the branches of an ``if`` share, one for each memory.
+
+    Storages that grow in steps stay with their branch.
+    """
+    found: dict[str, Allocation] = {}
+    for branch in (choice.true_branch, choice.false_branch):
+        part = next(each for each in planned if each.region.sequence.same_as(branch))
+        for tensor, sizes in part.storages() if len(part.steps) == 1 else ():
+            most = max(sizes[0], found[tensor.pool].nbytes or 0 if tensor.pool in found else 0)
+            shape = relax.ShapeExpr([most])
+            found[tensor.pool] = replace(tensor, var=None, shape=shape, dtype="uint8")
+    return list(found.values())
+
+
+def _described(part: PlannedRegion) -> PlannedFunction:
+    region = part.region
+    left = sum(region.allocations[each].nbytes or 0 for each in region.left)
+    return PlannedFunction(
+        region.graph.name, region.graph, part.plan, region.left, left, part.steps
+    )
 
 
 def _solve(graph: Graph, options: Mapping[str, Any]) -> Plan | None:

@@ -14,7 +14,7 @@ the region, unless these are to lie in the storage too.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -46,12 +46,12 @@ _ALLOCATE = "relax.builtin.alloc_tensor"
 
 @dataclass(frozen=True)
 class Allocation:
-    """A tensor that a region allocates.
+    """A tensor that a region allocates, or a storage of branches.
 
     Attributes
     ----------
     var
-        Its Relax variable.
+        Its Relax variable, ``None`` for a storage.
     shape, dtype
         Extents as a Relax expression, and the element type.
     device, scope
@@ -97,7 +97,7 @@ class Region:
     definitions
         Variable -> its binding, for allocations and for values that no call computes.
     allocations
-        All tensors that the region allocates, by name.
+        All tensors that the region allocates, and workspaces, by name.
     names
         Variable -> the allocations that it may lie in.
     left
@@ -125,7 +125,13 @@ class RegionReader:
         self._kernels: dict[Expr, Kernel] = {}
 
     def read(
-        self, name: str, sequence: Expr, bounds: Mapping[str, Range], *, outputs: bool = False
+        self,
+        name: str,
+        sequence: Expr,
+        bounds: Mapping[str, Range],
+        *,
+        outputs: bool = False,
+        storages: Callable[[Expr], Iterable[Allocation]] = lambda branches: (),
     ) -> Region:
         """A region as a graph.
 
@@ -139,8 +145,10 @@ class RegionReader:
             Variables of shapes that have bounds. Tensors that depend on others are left to TVM.
         outputs
             True if tensors that leave the region are planned, as the graph's outputs.
+        storages
+            ``if`` -> storages that its branches need, which are planned as its workspaces.
         """
-        found = _Bindings(self)
+        found = _Bindings(self, storages)
         for block in sequence.blocks:
             for binding in block.bindings:
                 found.read(binding)
@@ -196,6 +204,8 @@ class _Step:
         Allocations whose elements it may read.
     first, again
         Allocations that it is the first to write, and others that it writes.
+    workspaces
+        Storages of its branches.
     """
 
     binding: Expr
@@ -204,13 +214,14 @@ class _Step:
     first: tuple[str, ...]
     again: tuple[str, ...]
     barrier: bool
+    workspaces: tuple[str, ...] = ()
 
 
 class _Bindings:
     """The bindings of a region, read one after another."""
 
-    def __init__(self, reader: RegionReader):
-        self.reader = reader
+    def __init__(self, reader: RegionReader, storages: Callable[[Expr], Iterable[Allocation]]):
+        self.reader, self._storages = reader, storages
         self.reaches: dict[Var, Reach] = {}
         self.definitions: dict[Var, Expr] = {}
         self.allocations: dict[str, Allocation] = {}
@@ -254,8 +265,7 @@ class _Bindings:
             if name in self.left:
                 continue
             try:
-                kind = "output" if name in self.results else "intermediate"
-                found[name] = _tensor(name, allocation, bounds, kind)
+                found[name] = _tensor(name, allocation, bounds, self._kind(name))
             except InputError as error:
                 self.leave(name, str(error))
         pools = {name: self.allocations[name].pool for name in found}
@@ -277,6 +287,7 @@ class _Bindings:
                 _callee(step.binding.value),
                 inputs=tuple(each for each in accessed if each in tensors),
                 outputs=tuple(each for each in step.first if each in tensors),
+                workspaces=step.workspaces,
                 cost=1 if step.kernel is None else step.kernel.cost,
                 recomputable=self._runs_again(step, tensors, alone),
                 in_place=tuple(self._in_place(step, tensors)),
@@ -321,13 +332,19 @@ class _Bindings:
             self.leave(each, f"{name} gets it")
         # Its result may be one of its arguments.
         self.reaches[binding.var] = frozenset(names)
-        self._add(binding, None, names, names, barrier=True)
+        own: list[str] = []
+        if isinstance(binding.value, relax.If):
+            for storage in self._storages(binding.value):
+                own.append(_unused("branches", self.allocations))
+                self.allocations[own[-1]] = storage
+        self._add(binding, None, names, names, barrier=True, workspaces=own)
 
     def _add(
         self, binding: Expr, kernel: Kernel | None, read: list[str], written: list[str],
-        barrier: bool,
+        barrier: bool, workspaces: Iterable[str] = (),
     ) -> None:  # fmt: skip
         name = _unused(_callee(binding.value), self.steps)
+        self.writer.update(dict.fromkeys(workspaces, name))
         first = tuple(dict.fromkeys(each for each in written if each not in self.writer))
         again = tuple(dict.fromkeys(each for each in written if each in self.writer))
         self.writer.update(dict.fromkeys(first, name))
@@ -338,7 +355,15 @@ class _Bindings:
         self.changing.update(again)
         barrier |= bool(again)
         read = [each for each in dict.fromkeys(read) if each not in first]
-        self.steps[name] = _Step(binding, kernel, tuple(read), first, again, barrier)
+        self.steps[name] = _Step(
+            binding, kernel, tuple(read), first, again, barrier, tuple(workspaces)
+        )
+
+    def _kind(self, name: str) -> str:
+        """The kind of a planned tensor."""
+        if name in self.results:
+            return "output"
+        return "workspace" if self.allocations[name].var is None else "intermediate"
 
     def _runs_again(self, step: _Step, tensors: Container[str], alone: bool) -> bool:
         """True if a second run writes the same values, and nothing notices that it ran."""

@@ -7,15 +7,16 @@ a variant of the kernel with one parameter for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import tvm
 from tvm import relax, tirx
 
 from cpplan.io.tvm.kernels import joined, with_offsets
-from cpplan.io.tvm.regions import ALIGNMENT, Region
+from cpplan.io.tvm.regions import ALIGNMENT, Allocation, Region
 from cpplan.io.tvm.steps import Step
 from cpplan.model.graph import Op
 from cpplan.model.plan import Plan
@@ -26,6 +27,8 @@ Expr: TypeAlias = Any
 Function: TypeAlias = Any
 Module: TypeAlias = Any
 Var: TypeAlias = Any
+
+_NOWHERE: Mapping[str, tuple[Var, Expr]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,16 @@ class PlannedRegion:
     region: Region
     plan: Plan | None
     steps: tuple[Step, ...] = ()
+
+    def storages(self) -> Iterator[tuple[Allocation, list[int]]]:
+        """Yield a tensor for each memory, with the bytes of its storage in each step."""
+        if self.plan is None:
+            return
+        left, allocations = self.region.left, self.region.allocations
+        memories = {each.pool: each for name, each in allocations.items() if name not in left}
+        for pool, allocation in memories.items():
+            name = pool if pool in self.steps[-1].bytes else self.plan.pools[0].name
+            yield allocation, [step.bytes[name] for step in self.steps]
 
 
 def write_module(
@@ -77,10 +90,14 @@ class _Writer:
         self.planned = [(each.region.sequence, each) for each in planned]
         self._variants: dict[tuple[str, tuple[tuple[int, tuple[int, ...]], ...]], Expr] = {}
 
-    def sequence(self, sequence: Expr) -> Expr:
-        """A sequence with its plan, and with those of the branches in it."""
+    def sequence(self, sequence: Expr, within: Mapping[str, tuple[Var, Expr]] = _NOWHERE) -> Expr:
+        """A sequence with its plan, and with those of the branches in it.
+
+        ``within`` has memory -> storage of the function, and the offset in it where a branch's own
+        begins.
+        """
         found = next(each for original, each in self.planned if original.same_as(sequence))
-        return _RegionWriter(self, found).write()
+        return _RegionWriter(self, found, within).write()
 
     def variant(self, kernel: Expr, pairs: Sequence[tuple[int, Sequence[int]]]) -> Expr:
         """The kernel that stores some results over operands."""
@@ -94,13 +111,16 @@ class _Writer:
 class _RegionWriter:
     """Writes the bindings of one region."""
 
-    def __init__(self, writer: _Writer, planned: PlannedRegion):
+    def __init__(
+        self, writer: _Writer, planned: PlannedRegion, within: Mapping[str, tuple[Var, Expr]]
+    ):
         self.writer, self.region, self.plan = writer, planned.region, planned.plan
-        self.steps = planned.steps
+        self.planned, self.steps = planned, planned.steps
         self.bindings: list[Expr] = []
         # Variable, and the copies that it lies in -> the variable that has them.
         self.bound: dict[tuple[Var, tuple[str, ...]], Var] = {}
-        self.storages: dict[str, Var] = {}
+        # Memory -> its storage, and the offset of the first byte.
+        self.storages = dict(within)
         self.over: dict[str, str] = {}
         if self.plan is not None:
             relations = self.plan.relations
@@ -112,7 +132,10 @@ class _RegionWriter:
         order = [op.name for op in graph.ops] if plan is None else plan.order
         assert order is not None
         # A plan's first copy has the tensor's own name, also that of an output.
-        tensors = tuple(replace(each, kind="intermediate") for each in graph.tensors)
+        tensors = tuple(
+            replace(each, kind="intermediate") if each.kind == "output" else each
+            for each in graph.tensors
+        )
         runs = graph_of_runs(replace(graph, tensors=tensors), order)
         latest: dict[str, str] = {}
         for run in runs.graph.ops:
@@ -123,26 +146,21 @@ class _RegionWriter:
         return relax.SeqExpr([relax.BindingBlock(self.bindings)], body)
 
     def _bind_storages(self) -> None:
-        """One storage for each memory."""
-        if self.plan is None:
-            return
-        memories = {
-            each.pool: each
-            for name, each in self.region.allocations.items()
-            if name not in self.region.left
-        }
-        for pool, allocation in memories.items():
-            name = pool if pool in self.steps[-1].bytes else self.plan.pools[0].name
+        """One storage for each memory that the region does not share with its function."""
+        for allocation, sizes in self.planned.storages():
+            if allocation.pool in self.storages:
+                continue
             value = self.writer.builder.normalize(
                 relax.op.memory.alloc_storage(
-                    relax.ShapeExpr([self._number([step.bytes[name] for step in self.steps])]),
+                    relax.ShapeExpr([self._number(sizes)]),
                     allocation.device,
                     allocation.scope,
                     "uint8",
                 )
             )
-            self.storages[pool] = relax.Var("storage", value.ty)
-            self.bindings.append(relax.VarBinding(self.storages[pool], value))
+            storage = relax.Var("storage", value.ty)
+            self.storages[allocation.pool] = storage, tirx.IntImm("int64", 0)
+            self.bindings.append(relax.VarBinding(storage, value))
 
     def _number(self, numbers: Sequence[int]) -> Expr:
         """A number of each step as an expression: that of the first step whose limits hold."""
@@ -159,8 +177,12 @@ class _RegionWriter:
         if isinstance(value, relax.If):
             for used in relax.analysis.free_vars(value):
                 self._value(used, {})
-            branches = map(self.writer.sequence, (value.true_branch, value.false_branch))
-            value = relax.If(value.cond, *branches)
+            within = {}
+            for name in run.workspaces:
+                pool = self.region.allocations[name].pool
+                within[pool] = self.storages[pool][0], self._offset(name, pool)
+            branches = value.true_branch, value.false_branch
+            value = relax.If(value.cond, *(self.writer.sequence(one, within) for one in branches))
         elif isinstance(value, relax.Call):
             value = self._call(value, run, copies)
         else:
@@ -221,12 +243,14 @@ class _RegionWriter:
         allocation = self.region.allocations[name]
         if name in self.region.left:
             return self.region.definitions[allocation.var].value
-        assert self.plan is not None
-        assert self.plan.offset is not None
         return relax.op.memory.alloc_tensor(
-            self.storages[allocation.pool],
-            self._number([step.offset[copy] for step in self.steps]),
+            self.storages[allocation.pool][0],
+            self._offset(copy, allocation.pool),
             allocation.shape,
             allocation.dtype,
             allocation.device,
         )
+
+    def _offset(self, copy: str, pool: str) -> Expr:
+        """Offset of a copy in its storage, an expression of the variables of shapes."""
+        return self.storages[pool][1] + self._number([step.offset[copy] for step in self.steps])

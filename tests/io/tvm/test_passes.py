@@ -225,6 +225,97 @@ def test_branches_have_plans_of_their_own(options):
     }
 
 
+@I.ir_module
+class Nested:
+    """Branches within a branch; 64 KiB are live before the ``if`` and after it, but not in it."""
+
+    @R.function
+    def main(
+        x: R.Tensor((64, 64), "float32"),
+        c: R.Tensor((), "bool"),
+        d: R.Tensor((), "bool"),
+    ) -> R.Tensor((64, 64), "float32"):
+        w = R.concat([x, x, x, x], axis=0)
+        s = R.sum(R.tanh(w), axis=[0])
+        if c:
+            a = R.exp(x)
+            b = R.concat([a, a], axis=0)
+            if d:
+                e = R.sum(R.tanh(b), axis=[0])
+                f = R.add(a, e)
+            else:
+                f = R.multiply(a, a)
+            g = R.add(f, a)
+        else:
+            h = R.nn.relu(x)
+            g = R.add(h, h)
+        i = R.add(g, s)
+        j = R.concat([i, i, i, i], axis=0)
+        k = R.sum(R.exp(j), axis=[0])
+        return R.add(i, k)
+
+
+@pytest.mark.parametrize("options", [*OPTIONS, {"outputs": "keep", "in_place": True}], ids=str)
+def test_branches_lie_in_the_storage_of_their_function(options):
+    for chosen in ((True, True), (True, False), (False, True)):
+        inputs = [*random_values((64, 64)), *map(np.array, chosen)]
+        plans = check(Nested, inputs, expected_of=without_planner(), **options)
+    assert [each.name for each in plans] == ["main", *(f"main/{k}" for k in (1, 2, 3, 4))]
+    whole, outer, inner, nothing, _ = plans
+    assert nothing.plan is None
+    assert outer.plan.peak >= inner.plan.peak > 0
+    # What lies in branches lies where the function's own tensors of 64 KiB are before and after.
+    assert whole.plan.peak <= 2 * 64 * 64 * 4 * 4 + 64 * 64 * 4
+    assert storages_of(Nested, **options) == 1
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_branches_of_symbolic_sizes_are_right_at_every_size(steps):
+    """Storages of one size lie in that of the function; those that grow stay with their branch."""
+    module = growing_branches()
+    options = {"ranges": {"n": (1, 16)}, "steps": steps, "in_place": True}
+    planned = compiled(module, cpplan.tvm.pipeline(**options))
+    other = compiled(module, without_planner())
+    for n in (1, 2, 5, 8, 16):
+        for chosen in (True, False):
+            inputs = [*random_values((n, 8)), np.array(chosen)]
+            assert equal(run(planned, inputs), run(other, inputs))
+    assert storages_of(module, **options) == (1 if steps == 1 else 3)
+
+
+def growing_branches():
+    @I.ir_module
+    class Growing:
+        @R.function
+        def main(x: R.Tensor(("n", 8), "float32"), c: R.Tensor((), "bool")):
+            a = R.exp(x)
+            b = R.add(a, x)
+            if c:
+                d = R.multiply(b, b)
+                e = R.tanh(R.add(d, b))
+                f = R.add(e, d)
+            else:
+                g = R.nn.relu(b)
+                f = R.add(R.exp(g), g)
+            return R.add(R.exp(R.add(f, b)), f)
+
+    return Growing
+
+
+def storages_of(module, **options) -> int:
+    """Number of storages in the planned module."""
+    lowered = tvm.transform.Sequential(
+        [
+            getattr(relax.transform, name)()
+            for name in (
+                "LegalizeOps", "RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking",
+                "CallTIRRewrite",
+            )
+        ]
+    )(module)  # fmt: skip
+    return cpplan.tvm.PlanMemory(**options)(lowered)["main"].script().count("alloc_storage")
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_packed_functions_keep_their_order(options):
     seen = []
