@@ -65,7 +65,7 @@ def PlanMemory(
 
 
 def pipeline(**options: Any) -> Any:
-    """TVM's default pipeline for its virtual machine, with :func:`PlanMemory` for its planner.
+    """TVM's default pipeline for a target, with :func:`PlanMemory` for its planner.
 
     Parameters
     ----------

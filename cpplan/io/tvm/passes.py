@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.relax import pipeline as pipelines
 
 from cpplan.io.tvm.regions import Allocation, Region, RegionReader
 from cpplan.io.tvm.steps import Step, steps_of
@@ -44,14 +45,15 @@ _OPTIONS = (
 MOST_STEPS = 32
 # Attributes by which TVM's own planner takes bounds of variables.
 _UPPER, _LOWER = "tir_var_upper_bound", "tir_var_lower_bound"
-# Passes of TVM's default pipeline, up to its planner and after it.
+_PLANNER = "StaticPlanBlockMemory"
+# Passes of TVM's default pipeline for CPUs, up to its planner and after it.
 _BEFORE = (
     "LegalizeOps", "RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking",
     "CallTIRRewrite",
 )  # fmt: skip
 _AFTER = (
-    "RewriteCUDAGraph", "LowerAllocTensor", "KillAfterLastUse",
-    "LowerRuntimeBuiltin", "ComputePrimValue", "VMShapeLower", "AttachGlobalSymbol",
+    "LowerAllocTensor", "KillAfterLastUse", "LowerRuntimeBuiltin", "ComputePrimValue",
+    "VMShapeLower", "AttachGlobalSymbol",
 )  # fmt: skip
 
 
@@ -115,9 +117,13 @@ def planning_pass(
 
 
 def pipeline_with(planning: Pass) -> Pass:
-    """TVM's default pipeline for its virtual machine, with a pass for its planner."""
-    after = [getattr(relax.transform, name)() for name in _AFTER]
-    return tvm.transform.Sequential([*_lowering(), planning, *after], name="cpplan.pipeline")
+    """TVM's default pipeline for the target that it runs for, with a pass for its planner."""
+
+    def pipeline(module: Module, _: object) -> Module:
+        passes = [*_lowering(), planning, *_finishing()]
+        return tvm.transform.Sequential(passes)(module)
+
+    return tvm.transform.module_pass(pipeline, opt_level=0, name="cpplan.pipeline")
 
 
 def read_module(module: Module) -> Graph:
@@ -166,8 +172,26 @@ def apply_plan(plan: Plan, module: Module) -> Module:
 
 def _lowering() -> list[Pass]:
     """The passes of TVM's default pipeline before its planner."""
+    if (target := _gpu()) is not None:
+        # TVM 0.27 does not find the passes of CUDA and ROCm that rewrite calls; they are the same.
+        rewriting = relax.backend.gpu_generic.dataflow_lower_passes
+        stages = pipelines.library_dispatch_passes, pipelines.legalize_passes, rewriting
+        return [each for stage in stages for each in stage(target)]
     dispatch = [relax.backend.DispatchSampling(), relax.backend.DispatchSortScan()]
     return dispatch + [getattr(relax.transform, name)() for name in _BEFORE]
+
+
+def _finishing() -> list[Pass]:
+    """The passes of TVM's default pipeline after its planner."""
+    if (target := _gpu()) is not None:
+        return [each for each in pipelines.finalize_passes(target) if each.info.name != _PLANNER]
+    return [getattr(relax.transform, name)() for name in _AFTER]
+
+
+def _gpu() -> Any:
+    """The target that a pass runs for, if it is a GPU: TVM has a pipeline for each kind of them."""
+    target = tvm.target.Target.current()
+    return target if target is not None and "gpu" in target.keys else None
 
 
 def _lowered(module: Module) -> Module:

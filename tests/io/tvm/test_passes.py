@@ -125,6 +125,23 @@ def test_a_result_that_is_computed_again_lies_where_its_last_run_writes_it():
     assert planned.plan.peak < once.plan.peak
 
 
+@pytest.mark.parametrize("target", ["nvidia/nvidia-a100", "rocm", "vulkan", "opencl"])
+def test_pipeline_of_a_gpu_has_the_plan_and_the_schedules_of_its_target(target):
+    """Modules are lowered for these targets; without one of them, nothing runs."""
+    module, _ = branchy()
+    target = tvm.target.Target(target)
+    with target:
+        lowered = cpplan.tvm.pipeline(order="search", in_place=True)(module)
+        theirs = relax.get_default_pipeline(target)(module)
+    (planned,) = cpplan.tvm.last_plans()
+    assert planned.plan.status == "optimal"
+    text = lowered["main"].script()
+    assert text.count("alloc_storage") < theirs["main"].script().count("alloc_storage")
+    kernels = [each for each in lowered.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
+    assert kernels
+    assert all("thread_binding" in each.script() for each in kernels)
+
+
 def test_where_results_lie_is_one_of_two_words():
     with pytest.raises(InputError, match="outputs='inside' is not understood"):
         cpplan.tvm.PlanMemory(outputs="inside")
