@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpplan.aliasing.solve import SharingSearch
-from cpplan.model.plan_data import Relation
+from cpplan.model.plan_data import Relation, RelationKind
+from cpplan.model.pool import Objective
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
 from cpplan.packing.incumbent import Incumbent
@@ -14,7 +15,17 @@ from cpplan.packing.levels import LevelIncumbent
 from cpplan.program.anf import Program
 
 if TYPE_CHECKING:
-    from cpplan.aliasing.pools import PooledResult
+    from cpplan.packing.pools.solve import PooledPacking
+
+
+@dataclass(frozen=True, slots=True)
+class PooledResult:
+    """A layout of the original buffers over several pools, and the relations it uses."""
+
+    packing: PooledPacking
+    objective: Objective
+    sharing: frozenset[RelationKind] = frozenset()
+    relations: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

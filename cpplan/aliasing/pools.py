@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from cpplan.aliasing.packed import Packed
+from cpplan.aliasing.packed import Packed, PooledResult
 from cpplan.aliasing.pool_choices import Choices
 from cpplan.model.levels import Level
-from cpplan.model.plan_data import Relation, RelationKind, Status
+from cpplan.model.plan_data import RelationKind, Status
 from cpplan.model.pool import Objective
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
@@ -22,16 +21,6 @@ from cpplan.program.anf import Program
 from cpplan.program.pool_candidates import check_candidates
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
-
-
-@dataclass(frozen=True, slots=True)
-class PooledResult:
-    """A layout of the original buffers over several pools, and the relations it uses."""
-
-    packing: PooledPacking
-    objective: Objective
-    sharing: frozenset[RelationKind] = frozenset()
-    relations: tuple[Relation, ...] = ()
 
 
 def pack_in_pools(

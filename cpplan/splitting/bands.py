@@ -13,8 +13,8 @@ from itertools import pairwise, product
 from typing import NamedTuple, TypedDict
 
 from cpplan.model.tensor import Tensor
+from cpplan.splitting.lines import shown_box
 from cpplan.splitting.tensor_cuts import Interval, TensorCuts, extent_of
-from cpplan.splitting.view_lines import shown_box
 
 Box = tuple[Interval, ...]
 """An interval along each axis of a tensor's shape."""

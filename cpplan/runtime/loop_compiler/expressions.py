@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from cpplan.runtime.loop_compiler.kinds import (
     Group,
     Kind,
     LoopError,
+    LoopSource,
     Number,
     Value,
     described,
@@ -42,9 +43,6 @@ from cpplan.runtime.loop_compiler.numbers import (
     truth,
 )
 from cpplan.runtime.loop_compiler.scope import Scope
-
-if TYPE_CHECKING:
-    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 _CASTS = {
     int: INT,
@@ -73,9 +71,7 @@ class Expressions:
         Translates another loop for some kinds of arguments, once.
     """
 
-    def __init__(
-        self, scope: Scope, function: Callable[[CompiledLoop, tuple[Kind, ...]], Function]
-    ):
+    def __init__(self, scope: Scope, function: Callable[[LoopSource, tuple[Kind, ...]], Function]):
         self._scope, self._function = scope, function
         self._blocks = scope.blocks
 
@@ -231,7 +227,7 @@ class Expressions:
             raise LoopError(f"{ast.unparse(node.func)} is no compiled loop")
         return self._called(called, values)  # type: ignore[arg-type]
 
-    def _called(self, loop: CompiledLoop, values: list[Value]) -> Value:
+    def _called(self, loop: LoopSource, values: list[Value]) -> Value:
         """Result of another loop."""
         kinds = tuple(value.kind for value in values)
         function = self._function(loop, kinds)

@@ -7,15 +7,17 @@ A kind is known before the loop runs. Numbers are ``BOOL``, ``INT`` (signed, 64 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import builtins
+import inspect
+import textwrap
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 
 class LoopError(TypeError):
@@ -80,10 +82,33 @@ class Value(NamedTuple):
     parts: tuple[str, ...]
 
 
+class LoopSource:
+    """A function as the compiler reads it; ``python`` is the function itself."""
+
+    def __init__(self, python: Callable[..., Any]):
+        self.python = self.__wrapped__ = python
+        self.__name__, self.__doc__ = python.__name__, python.__doc__
+        self.__module__ = python.__module__
+        self.file, self.first_line = python.__code__.co_filename, python.__code__.co_firstlineno
+
+    def tree(self) -> ast.FunctionDef:
+        """Syntax tree of the function."""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        return tree
+
+    def known(self, name: str) -> object:
+        """Object that a name outside the function means."""
+        for names in (self.python.__globals__, vars(builtins)):
+            if name in names:
+                return names[name]
+        raise LoopError(f"{name} is not known")
+
+
 class Use(NamedTuple):
     """A loop, and the kinds of the arguments that it is called with."""
 
-    loop: CompiledLoop
+    loop: LoopSource
     kinds: tuple[Kind, ...]
 
     @property
@@ -91,6 +116,20 @@ class Use(NamedTuple):
         """Name that no other use has."""
         digest = sha256(repr(self.kinds).encode()).hexdigest()[:16]
         return f"{self.loop.__module__}.{self.loop.__name__}-{digest}"
+
+
+class Code(NamedTuple):
+    """Machine code of a loop for some kinds of arguments, its result's kind and number of words."""
+
+    entry: Any
+    returns: Kind
+    room: int
+
+    def run(self, memory: array[int]) -> bool:
+        """Write the result over the arguments; returns False if these are of other kinds."""
+        if len(memory) < self.room:
+            memory.extend([0] * (self.room - len(memory)))
+        return not self.entry(memory.buffer_info()[0])
 
 
 def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from cpplan.runtime.loop_compiler import machine_code
-from cpplan.runtime.loop_compiler.kinds import BOOL, FLOAT, INT, WORD, Group, Kind, Use
+from cpplan.runtime.loop_compiler.kinds import BOOL, FLOAT, INT, WORD, Code, Group, Kind, Use
 from cpplan.runtime.loop_compiler.module import entry_name, module_text
 
 # Name of a kind in the table of results; a tuple is a list of its members' names.
 _RESULTS = {kind.name: kind for kind in (BOOL, INT, WORD, FLOAT)}
 # Bytes of the checksum that a library begins with.
 _CHECKSUM = 64
-
-
-class Code(NamedTuple):
-    """Machine code of a loop for some kinds of arguments, its result's kind and number of words."""
-
-    entry: Any
-    returns: Kind
-    room: int
-
-    def run(self, memory: array[int]) -> bool:
-        """Write the result over the arguments; returns False if these are of other kinds."""
-        if len(memory) < self.room:
-            memory.extend([0] * (self.room - len(memory)))
-        return not self.entry(memory.buffer_info()[0])
 
 
 Library = dict[str, Code]

@@ -17,10 +17,6 @@ the function itself (``python``), under NumPy's checks.
 
 from __future__ import annotations
 
-import ast
-import builtins
-import inspect
-import textwrap
 import threading
 from array import array
 from collections.abc import Callable, Collection, Iterator
@@ -28,7 +24,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from ctypes import c_void_p, cast
 from struct import pack, unpack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,15 +35,14 @@ from cpplan.runtime.loop_compiler.kinds import (
     FLOAT,
     INT,
     WORD,
+    Code,
     Group,
     Kind,
     LoopError,
+    LoopSource,
     Use,
     array_kind,
 )
-
-if TYPE_CHECKING:
-    from cpplan.runtime.loop_compiler.library import Code
 
 _NUMBERS = {
     bool: BOOL,
@@ -93,17 +88,11 @@ def is_noting() -> bool:
     return _notes.get() is not None
 
 
-class CompiledLoop:
-    """A function that is compiled for each kind of arguments; other threads run meanwhile.
-
-    ``python`` is the function itself.
-    """
+class CompiledLoop(LoopSource):
+    """A function that is compiled for each kind of arguments; other threads run meanwhile."""
 
     def __init__(self, python: Callable[..., Any]):
-        self.python = self.__wrapped__ = python
-        self.__name__, self.__doc__ = python.__name__, python.__doc__
-        self.__module__ = python.__module__
-        self.file, self.first_line = python.__code__.co_filename, python.__code__.co_firstlineno
+        super().__init__(python)
         self._codes: dict[tuple[Kind, ...], Code] = {}
         # The code used last, with the part of the arguments' kinds known without looking into
         # arrays.
@@ -129,19 +118,6 @@ class CompiledLoop:
             if not code.run(memory):
                 raise LoopError(f"{self.__name__}: its arguments changed meanwhile")
         return _result(code.returns, iter(memory))
-
-    def tree(self) -> ast.FunctionDef:
-        """Syntax tree of the function."""
-        tree = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        return tree
-
-    def known(self, name: str) -> object:
-        """Object that a name outside the function means."""
-        for names in (self.python.__globals__, vars(builtins)):
-            if name in names:
-                return names[name]
-        raise LoopError(f"{name} is not known")
 
     def _note(self, arguments: tuple[Any, ...]) -> Any:
         """Result of the function itself; its use is noted."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from cpplan.runtime.loop_compiler.kinds import (
     Group,
     Kind,
     LoopError,
+    LoopSource,
     Use,
     Value,
     array_kind,
@@ -40,9 +40,6 @@ from cpplan.runtime.loop_compiler.kinds import (
 from cpplan.runtime.loop_compiler.numbers import DECLARED
 from cpplan.runtime.loop_compiler.scope import Scope, Wider
 from cpplan.runtime.loop_compiler.statements import Statements
-
-if TYPE_CHECKING:
-    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 # Byte offset of an object's own fields after its header. Offsets from there, in an array: address
 # of the data, number of dimensions, address of their lengths, address of the dtype, flags; in a
@@ -196,10 +193,10 @@ class Translation:
     """Functions of one LLVM module, each translated once for each kind of arguments."""
 
     def __init__(self) -> None:
-        self._functions: dict[tuple[CompiledLoop, tuple[Kind, ...]], Function] = {}
+        self._functions: dict[tuple[LoopSource, tuple[Kind, ...]], Function] = {}
         self.texts: list[str] = []
 
-    def function(self, loop: CompiledLoop, kinds: tuple[Kind, ...]) -> Function:
+    def function(self, loop: LoopSource, kinds: tuple[Kind, ...]) -> Function:
         """The function that runs a loop on arguments of these kinds."""
         if (loop, kinds) not in self._functions:
             name = f"{loop.__name__}.{len(self._functions)}"

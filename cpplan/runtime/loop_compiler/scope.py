@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from cpplan.runtime.loop_compiler.blocks import Blocks
-from cpplan.runtime.loop_compiler.kinds import Kind, LoopError, Value, joined
+from cpplan.runtime.loop_compiler.checks import IndexChecks
+from cpplan.runtime.loop_compiler.kinds import Kind, LoopError, LoopSource, Value, joined
 from cpplan.runtime.loop_compiler.numbers import converted
-
-if TYPE_CHECKING:
-    from cpplan.runtime.loop_compiler.checks import IndexChecks
-    from cpplan.runtime.loop_compiler.loop import CompiledLoop
 
 
 class Wider(Exception):
@@ -30,7 +26,7 @@ class Scope:
         Checks of indices, or ``None`` if the function has none.
     """
 
-    def __init__(self, loop: CompiledLoop, kinds: dict[str, Kind], checks: IndexChecks | None):
+    def __init__(self, loop: LoopSource, kinds: dict[str, Kind], checks: IndexChecks | None):
         self.loop, self.checks = loop, checks
         self.blocks = Blocks()
         self.line = loop.first_line
