@@ -42,6 +42,10 @@ class Fact:
     varies: bool = True
 
 
+# The fact about a tensor, or the reason why it is lost.
+Known: TypeAlias = Fact | str
+
+
 @dataclass(frozen=True)
 class Call:
     """A node, and the facts about its inputs.

@@ -36,8 +36,8 @@ from cpplan.model.symbols import parse_ranges
 if TYPE_CHECKING:
     import onnx
 
+    from cpplan.io.onnx.facts import Known
     from cpplan.io.onnx.graph import Translation
-    from cpplan.io.onnx.symbolic_walk import Known
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.facts import Call, Extent, Fact, Lost, checked_axis
+from cpplan.io.onnx.facts import Call, Extent, Fact, Known, Lost, checked_axis
 from cpplan.io.onnx.loops import trip_count
 from cpplan.io.onnx.types import bodies_of, static_shape
 from cpplan.model.shapes import dim_max
@@ -17,50 +16,27 @@ from cpplan.model.shapes import dim_max
 if TYPE_CHECKING:
     import onnx
 
-    from cpplan.io.onnx.symbolic_walk import Known, Walk
+# Number of a body, and facts about its parameters -> facts about its results.
+Results: TypeAlias = Callable[[int, Mapping[str, Known]], list[Known]]
 
 
-def body_facts(
-    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
-) -> list[Known]:
+def body_facts(call: Call, results: Results) -> list[Known]:
     """The fact about each output of a node with bodies, or the reason why it is lost."""
     if call.node.op_type == "If":
-        return _if(walk, call, known, path)
+        return _if(call, results)
     if call.node.op_type == "Loop":
-        return _loop(walk, call, known, path)
+        return _loop(call, results)
     if call.node.op_type == "Scan" and call.opset >= 9:
-        return _scan(walk, call, known, path)
+        return _scan(call, results)
     return ["there is no rule for this operator's shapes"] * len(call.node.output)
 
 
-def _results(
-    walk: Walk,
-    body: onnx.GraphProto,
-    known: MutableMapping[str, Known],
-    given: Mapping[str, Known],
-    path: tuple[str, ...],
-) -> list[Known]:
-    inner = ChainMap(dict(given), *_maps(known))
-    walk.graph(body, inner, path)
-    walk.inner[path] = inner.maps[0]
-    return [inner[value.name] for value in body.output]
-
-
-def _maps(known: MutableMapping[str, Known]) -> list[MutableMapping[str, Known]]:
-    return known.maps if isinstance(known, ChainMap) else [known]
-
-
-def _if(
-    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
-) -> list[Known]:
-    branches = [
-        _results(walk, body, known, {}, (*path, call.node.name, str(k)))
-        for k, body in enumerate(bodies_of(call.node))
-    ]
+def _if(call: Call, results: Results) -> list[Known]:
+    branches = [results(number, {}) for number, _ in enumerate(bodies_of(call.node))]
     facts: list[Known] = []
-    for results in zip(*branches, strict=True):
-        lost = [fact for fact in results if isinstance(fact, str)]
-        shapes = {fact.shape for fact in results if isinstance(fact, Fact)}
+    for found in zip(*branches, strict=True):
+        lost = [fact for fact in found if isinstance(fact, str)]
+        shapes = {fact.shape for fact in found if isinstance(fact, Fact)}
         if lost:
             facts.append(lost[0])
         else:
@@ -69,10 +45,8 @@ def _if(
 
 
 def _turns(
-    walk: Walk,
     call: Call,
-    known: MutableMapping[str, Known],
-    path: tuple[str, ...],
+    results: Results,
     fixed: Mapping[str, Known],
     carried: list[Known],
     skipped: int,
@@ -87,30 +61,28 @@ def _turns(
     names = [value.name for value in body.input if value.name not in fixed]
     while True:
         given = {**fixed, **dict(zip(names, carried, strict=True))}
-        results = _results(walk, body, known, given, (*path, call.node.name, "0"))
+        found = results(0, given)
         changed = False
         for k, before in enumerate(carried):
-            after = results[skipped + k]
+            after = found[skipped + k]
             if isinstance(before, str):
                 continue
             if isinstance(after, str) or after.shape != before.shape:
                 what = after if isinstance(after, str) else "the shape it carries changes"
                 carried[k], changed = what, True
         if not changed:
-            return carried, results
+            return carried, found
 
 
-def _loop(
-    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
-) -> list[Known]:
+def _loop(call: Call, results: Results) -> list[Known]:
     body = bodies_of(call.node)[0]
     fixed: dict[str, Known] = {
         value.name: Fact(static_shape(value.type) or ()) for value in body.input[:2]
     }
     carried = [_without_data(call, k) for k in range(2, len(call.inputs))]
-    carried, results = _turns(walk, call, known, path, fixed, carried, 1)
+    carried, found = _turns(call, results, fixed, carried, 1)
     facts = list(carried)
-    for result in results[1 + len(carried) :]:
+    for result in found[1 + len(carried) :]:
         if isinstance(result, str):
             facts.append(result)
             continue
@@ -140,9 +112,7 @@ def _trips(call: Call, body: onnx.GraphProto) -> Extent:
     return trips if call.at_least(trips, 0) else dim_max(trips, 0)
 
 
-def _scan(
-    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
-) -> list[Known]:
+def _scan(call: Call, results: Results) -> list[Known]:
     body, count = bodies_of(call.node)[0], call.attributes["num_scan_inputs"]
     states = len(call.inputs) - count
     axes = call.attributes.get("scan_input_axes", [0] * count)
@@ -155,9 +125,9 @@ def _scan(
         fixed[value.name] = Fact((*shape[:at], *shape[at + 1 :]))
     assert length is not None
     carried = [_without_data(call, k) for k in range(states)]
-    carried, results = _turns(walk, call, known, path, fixed, carried, 0)
+    carried, found = _turns(call, results, fixed, carried, 0)
     facts = list(carried)
-    collected = results[states:]
+    collected = found[states:]
     outward = call.attributes.get("scan_output_axes", [0] * len(collected))
     for result, axis in zip(collected, outward, strict=True):
         if isinstance(result, str):

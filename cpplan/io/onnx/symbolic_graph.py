@@ -16,8 +16,8 @@ from cpplan.model.symbols import Symbols, tensor_bytes
 if TYPE_CHECKING:
     import onnx
 
+    from cpplan.io.onnx.facts import Known
     from cpplan.io.onnx.graph import Translation
-    from cpplan.io.onnx.symbolic_walk import Known
 
     Nodes = Mapping[str, onnx.NodeProto]
 

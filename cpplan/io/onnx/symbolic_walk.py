@@ -6,7 +6,9 @@ Table of the rules for symbolic shapes, by ONNX operator.
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from cpplan.io.onnx import move_shapes as moves
@@ -15,7 +17,7 @@ from cpplan.io.onnx import window_shapes as windows
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.captures import reads_of
 from cpplan.io.onnx.constants import SMALL
-from cpplan.io.onnx.facts import Call, Fact, Lost, Shape
+from cpplan.io.onnx.facts import Call, Fact, Known, Lost, Shape
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.symbolic_bodies import body_facts
 from cpplan.io.onnx.symbolic_data import known_data
@@ -27,8 +29,6 @@ from cpplan.model.shapes import Range
 if TYPE_CHECKING:
     import onnx
 
-# The fact about a tensor, or the reason why it is lost.
-Known: TypeAlias = "Fact | str"
 TypeOf: TypeAlias = "Mapping[tuple[tuple[str, ...], str], onnx.TypeProto]"
 
 
@@ -87,9 +87,8 @@ class Walk:
                 shapes = [static_shape(self.types.get((path, name))) for name in node.output]
                 reason = "gives it an unknown shape"
             elif is_standard(node) and bodies_of(node):
-                for name, fact in zip(
-                    node.output, body_facts(self, call, known, path), strict=True
-                ):
+                results = partial(self._body, node, known, path)
+                for name, fact in zip(node.output, body_facts(call, results), strict=True):
                     known[name] = f"{here}: {fact}" if isinstance(fact, str) else fact
                 return
             else:
@@ -106,6 +105,22 @@ class Walk:
             shape = shapes[k] if k < len(shapes) else None
             if name:
                 known[name] = f"{here}: {reason}" if shape is None else Fact(shape, data[k], varies)
+
+    def _body(
+        self,
+        node: onnx.NodeProto,
+        known: MutableMapping[str, Known],
+        path: tuple[str, ...],
+        number: int,
+        given: Mapping[str, Known],
+    ) -> list[Known]:
+        """Facts about the results of a body whose parameters have the given facts."""
+        body, here = bodies_of(node)[number], (*path, node.name, str(number))
+        outer = known.maps if isinstance(known, ChainMap) else [known]
+        inner = ChainMap(dict(given), *outer)
+        self.graph(body, inner, here)
+        self.inner[here] = inner.maps[0]
+        return [inner[value.name] for value in body.output]
 
     def _shapes(self, call: Call) -> list[Shape]:
         node = call.node
