@@ -1,4 +1,4 @@
-"""The open gap between a plan and its bound: its size, its proof, and whether it closes."""
+"""The message of a plan: why its run ended early, and which gap is open."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from cpplan.splitting.strips import Strips
 from cpplan.splitting.styles import Estimate, Family, Run, Style
 
 if TYPE_CHECKING:
-    from cpplan.splitting.region import Region
+    from cpplan.splitting.region_ops import RegionOps
 
 # Stands for the row of a table if an op accesses a tensor whole.
 _WHOLE = -1
@@ -24,7 +24,7 @@ class Cascade:
     """A region along one inner axis: arrays for the compiled loop, which runs it strip by strip."""
 
     def __init__(
-        self, region: Region, grid: Line | Rows, inner: Family, second: Family | None = None
+        self, region: RegionOps, grid: Line | Rows, inner: Family, second: Family | None = None
     ):
         self._region, self._inner = region, inner
         problem, local = region.problem, region.local

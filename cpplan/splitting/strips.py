@@ -14,7 +14,7 @@ from cpplan.model.problem import Ints
 from cpplan.splitting.problem import Floats
 
 if TYPE_CHECKING:
-    from cpplan.splitting.region import Region
+    from cpplan.splitting.region_ops import RegionOps
     from cpplan.splitting.styles import Family
 
 
@@ -66,7 +66,7 @@ class _Tables:
 class StripMaker:
     """Makes strips of a region along one axis of each op; without an axis, a single strip."""
 
-    def __init__(self, region: Region, family: Family | None):
+    def __init__(self, region: RegionOps, family: Family | None):
         self._region, self._family = region, family
         self._costs = np.array([op.cost for op in region.ops], np.float64)
         self._once = np.array([not op.recomputable for op in region.ops])
