@@ -119,8 +119,8 @@ class _RegionWriter:
         self.bindings: list[Expr] = []
         # Variable, and the copies that it lies in -> the variable that has them.
         self.bound: dict[tuple[Var, tuple[str, ...]], Var] = {}
-        # Memory -> its storage, and the offset of the first byte.
-        self.storages = dict(within)
+        # Memory -> its storage, and the offset of the first byte. Storages that grow are its own.
+        self.storages = dict(within) if len(planned.steps) == 1 else {}
         self.over: dict[str, str] = {}
         if self.plan is not None:
             relations = self.plan.relations

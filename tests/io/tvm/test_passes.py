@@ -300,6 +300,36 @@ def test_branches_of_symbolic_sizes_are_right_at_every_size(steps):
     assert storages_of(module, **options) == (1 if steps == 1 else 3)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_branch_that_grows_does_not_lie_where_one_of_fixed_size_does(options):
+    @I.ir_module
+    class Mixed:
+        @R.function
+        def main(
+            x: R.Tensor(("n", 8), "float32"), y: R.Tensor((2, 2), "float32"),
+            c: R.Tensor((), "bool"),
+        ):  # fmt: skip
+            a = R.exp(x)
+            s = R.sum(R.add(a, x))
+            if c:
+                d = R.exp(y)
+                f = R.sum(R.multiply(d, R.tanh(R.add(d, y))))
+            else:
+                g = R.nn.relu(a)
+                f = R.sum(R.multiply(g, R.tanh(R.add(g, a))))
+            h = R.add(R.exp(R.add(a, f)), s)
+            return R.add(R.tanh(h), a)
+
+    limits = {"ranges": {"n": (1, 64)}, "steps": 4}
+    planned = compiled(Mixed, cpplan.tvm.pipeline(**options, **limits))
+    other = compiled(Mixed, without_planner())
+    for n in (1, 7, 8, 16, 33, 64):
+        for chosen in (True, False):
+            inputs = [*random_values((n, 8), (2, 2)), np.array(chosen)]
+            assert equal(run(planned, inputs), run(other, inputs))
+    assert storages_of(Mixed, **options, **limits) == 2
+
+
 def growing_branches():
     @I.ir_module
     class Growing:
