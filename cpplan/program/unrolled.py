@@ -105,8 +105,8 @@ class _Unrolling:
         """The graph of all runs, with all copies of all tensors."""
         source = self.source
         for (root, number), run in self.begun.items():
-            kind = source.tensor[root].kind
-            if (root, number) not in self.written and kind != "constant":
+            here = source.tensor[root].kind != "constant" and root not in self.outside
+            if here and (root, number) not in self.written:
                 op, whole = self.ops[run], self.tensor_names.copy(root, number)
                 self.ops[run] = replace(op, workspaces=(*op.workspaces, whole))
                 self.in_parts.add(whole)

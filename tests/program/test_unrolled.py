@@ -166,6 +166,17 @@ def test_a_body_that_has_the_name_of_a_copy_keeps_it():
     assert rows(to_problem(unrolled), "writes") == rows(to_problem(program), "writes")
 
 
+@pytest.mark.parametrize(("empty", "order"), [(0, (0, 1, 1, 2)), (1, (0, 0, 1, 2))])
+def test_a_part_of_an_output_outside_is_written_again_beside_an_empty_one(empty, order):
+    parts = [Tensor(f"p{k}", 0 if k == empty else 1, view_of=("y", 0)) for k in range(2)]
+    fills = [Op(f"fill{k}", "", (), (f"p{k}",)) for k in range(2)]
+    join = Op("join", "", ("p0", "p1"), ("y",))
+    graph = Graph("g", (Tensor("y", 1, kind="output"), *parts), (*fills, join))
+    program, outside = Program(graph, order), Residency(outputs="outside")
+    found = to_problem(unroll(program, outside), outside)
+    assert rows(found) == rows(to_problem(program, outside))
+
+
 @given(programs() | oracles.programs(), st.sampled_from(RESIDENCIES))
 @settings(max_examples=examples(50), deadline=None)
 def test_the_buffers_are_those_of_the_program(program, residency):
