@@ -437,6 +437,8 @@ class SplitSearch:
     def _elements(self, deadline: Deadline) -> Iterator[Split]:
         """Yield plans of a small program in single steps, and lines, at the best orders found."""
         tuning, problem = tuned(SplittingTuning), self.problem
+        if any(op.bodies for op in problem.ops):
+            return  # a body that shares a tensor needs it whole
         for cuts in (
             element_cuts(problem, tuning.most_elements),
             *line_cuts(problem, tuning.most_lines),

@@ -41,6 +41,18 @@ def test_all_pairs_of_options_keep_every_rule(block: int, tmp_path: Path) -> Non
     assert false_cells(2, block, BLOCKS, tmp_path) == []
 
 
+def test_a_tensor_that_a_body_shares_is_not_cut_into_single_steps(tmp_path: Path) -> None:
+    plain = next(cell for cell in cells(2) if cell["source"] == "bodies")
+    asked = {
+        "use": "json", "sizes": "fixed", "inputs": "reuse", "outputs": "keep", "constants": None,
+        "pools": "limited", "remat": True, "split": True, "spill": False, "order": "given",
+        "objective": "preference", "cost_limit": None, "memory_limit": "75%", "capacity": None,
+        "ends": None, "in_place": True, "placement": False, "piece_bytes": 0, "algorithm": None,
+        "deterministic": True, "workers": 1, "seed": 0, "suggest": 0.0,
+    }  # fmt: skip
+    assert false_cell({**plain, **asked}, 293414151, tmp_path) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(SLOW_BLOCKS))
 def test_all_triples_of_options_keep_every_rule(block: int, tmp_path: Path) -> None:
