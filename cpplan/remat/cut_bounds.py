@@ -8,12 +8,11 @@ most, in turn. Then the cuts are the best unit, and two, four,
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,10 +49,6 @@ CUT_UNITS = 10_000
 _CUT_ROWS = 20_000
 # Approximate factor by which twice the cuts make a relaxation slower.
 _CUT_GROWTH = 5.0
-
-# Bytes within a cost: share of the time left for each limit, and the part of the peak that is not
-# worth another one.
-_PEAK_LIMIT_SHARE, _PEAK_PRECISION = 0.25, 0.001
 
 # Approximate seconds to build a model for each term of its rows.
 _SECONDS_PER_TERM = 8e-6
@@ -121,76 +116,12 @@ def cut_bound(
     only
         The unit that is tried as the only cut, by linear relaxation alone.
     """
-    search = _Search(problem, limit, budget, order, target)
+    search = CutSearch(problem, limit, budget, order, target)
     search.run() if only is None else search.try_alone(only)
     return search.certified()
 
 
-class PeakBound(NamedTuple):
-    """Bytes that every schedule within a limit on the cost needs, and the duals that prove it.
-
-    ``any_cost`` is true if they prove it of schedules of any cost.
-    """
-
-    bytes: int
-    certificate: CutDuals
-    any_cost: bool
-
-
-def is_near(least: int, peak: int) -> bool:
-    """True if a peak is so near a bound that no limit between them is worth a proof."""
-    return peak - least <= _PEAK_PRECISION * peak
-
-
-def peak_bound(
-    problem: RematProblem,
-    most: int | float,
-    least: int,
-    peak: int,
-    budget: Budget,
-    *,
-    order: Sequence[int] | None = None,
-    exceeds: Callable[[Fraction], bool] | None = None,
-) -> PeakBound | None:
-    """A lower bound on the live bytes of every schedule that costs at most ``most``.
-
-    ``exceeds`` tells whether a cost beyond that of every unit once is too much, exactly as the
-    caller's sums are rounded.
-
-    If every schedule within a limit on the bytes costs more, the limit is too small: limits are
-    halved between ``least``, a bound known, and ``peak``, that of a schedule known. What proved the
-    last bound is tried first at the next limit. Linear bounds alone are used, which certificates
-    prove. ``None`` if nothing above ``least`` was proved before the deadline.
-    """
-    base = sum(map(Fraction, problem.cost), Fraction(0))
-    too_much = exceeds or (lambda extra: base + extra > most)
-    found: PeakBound | None = None
-    low, high, before = least, peak, None
-    cuts: tuple[int, ...] = ()
-    while high > low and not budget.deadline.expired():
-        # Halfway; of a gap too small for that, all of it or nothing.
-        near = is_near(low, high)
-        if near and high < peak:
-            break
-        limit = high - 1 if near else (low + high) // 2
-        slot = budget.share(_PEAK_LIMIT_SHARE)
-        # The least number above ``most``.
-        search = _Search(problem, limit, slot, order, math.nextafter(most, math.inf))
-        search.before = before
-        search.run(first=cuts, integral=False)
-        before = search.before
-        proof = search.certified()
-        if proof.certificate is not None and (proof.infeasible or too_much(proof.extra)):
-            low, cuts = limit + 1, proof.cuts
-            found = PeakBound(low, proof.certificate, proof.infeasible)
-        elif near:
-            break
-        else:
-            high = limit
-    return found
-
-
-class _Search:
+class CutSearch:
     """The best bound so far, and the steps that raise it."""
 
     def __init__(
@@ -199,66 +130,63 @@ class _Search:
         limit: int,
         budget: Budget,
         order: Sequence[int] | None,
-        target: float | None,
+        target: float | None = None,
+        before: np.ndarray | None = None,
     ):
         self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
         # Precedences between first runs, found when they are first needed.
-        self.before: np.ndarray | None = None
+        self.before = before
         # The model and the duals of the best linear bound.
         self._proof: tuple[CutModel, Relaxed] | None = None
 
-    def run(self, *, first: tuple[int, ...] = (), integral: bool = True) -> None:
-        """Try single cuts, then sets of cuts that double in size, then the same in integers.
-
-        The cuts ``first`` come before all others.
-        """
-        if len(self.problem) > CUT_UNITS or self.budget.deadline.expired():
+    def run(self) -> None:
+        """Try single cuts, then sets of cuts that double in size, then the same in integers."""
+        alone: dict[int, float] = {}
+        path = self.weighted_path(alone)
+        if not path:
             return
-        from formulations.retained_at_cuts import precedence
-
-        if self.before is None:
-            self.before = precedence(self.problem, self.given)
-        if first:
-            self._relax(first, self.budget.deadline)
-        alone = self._each_alone(self.budget.deadline.share(_SINGLE_CUT_SHARE))
-        if not alone:
-            return
-        path = self._heaviest_path(alone)
-        chosen = [_heaviest(path, alone, 1)]
-        if integral:
-            self._solve(chosen[0], self.budget.share(_FIRST_CUT_SHARE))
-        slot = self.budget.deadline.share(_RELAXED_CUTS_SHARE if integral else 1.0)
+        chosen = [heaviest(path, alone, 1)]
+        self._solve(chosen[0], self.budget.share(_FIRST_CUT_SHARE))
+        slot = self.budget.deadline.share(_RELAXED_CUTS_SHARE)
         while len(chosen[-1]) < len(path):
             count, left = 2 ** len(chosen), slot.remaining()
-            ways = [_heaviest(path, alone, count), _spread(path, alone, count)]
-            proved = [self._relax(cuts, slot) or 0 for cuts in dict.fromkeys(ways)]
+            ways = [heaviest(path, alone, count), spread(path, alone, count)]
+            proved = [self.relax(cuts, slot) or 0 for cuts in dict.fromkeys(ways)]
             chosen.append(ways[proved.index(max(proved))])
             if _CUT_GROWTH * (left - slot.remaining()) > slot.remaining():
                 break
-        for place, cuts in enumerate(chosen[1:] if integral else (), 1):
+        for place, cuts in enumerate(chosen[1:], 1):
             self._solve(cuts, self.budget.share(1 / (len(chosen) - place)))
 
     def try_alone(self, unit: int) -> None:
         """Try one unit as the only cut."""
-        from formulations.retained_at_cuts import precedence
+        self.relax((unit,), self.budget.deadline)
 
-        self.before = precedence(self.problem, self.given)
-        self._relax((unit,), self.budget.deadline)
+    def weighted_path(self, weight: dict[int, float]) -> list[int]:
+        """The path of units that bound the cost most as the only cut; adds to the weights known.
 
-    def _each_alone(self, deadline: Deadline) -> dict[int, float]:
-        """Weight of every unit: the extra cost proved with this cut, plus a little for bytes."""
+        Empty if there are too many units, or no time. A weight is the extra cost proved with this
+        cut, plus a little for bytes.
+        """
+        deadline = self.budget.deadline
+        if len(self.problem) > CUT_UNITS or deadline.expired():
+            return []
+        slot = deadline.share(_SINGLE_CUT_SHARE)
         needs = self._retained_bytes()
         most = float(needs.max(initial=0)) or 1.0
-        found: dict[int, float] = {}
+        base = sum_costs(self.problem.cost)
         for unit in _fullest_in_turn(needs, accessed_bytes(self.problem)):
-            if self._settled() or deadline.expired():
+            if self._settled() or slot.expired():
                 break
-            cost = self._relax((unit,), deadline)
-            extra = 0.0 if cost is None else float(cost - sum_costs(self.problem.cost))
-            found[unit] = extra + 1e-3 * float(needs[unit]) / most
-        return found
+            if unit not in weight:
+                cost = self.relax((unit,), slot)
+                extra = 0.0 if cost is None else float(cost - base)
+                # No schedule is better than any cost.
+                extra = float(base) if self.best.infeasible else extra
+                weight[unit] = extra + 1e-3 * float(needs[unit]) / most
+        return self._heaviest_path(weight) if weight else []
 
     def _retained_bytes(self) -> np.ndarray:
         """Bytes live at each unit if nothing runs twice, in the given order or in every order."""
@@ -288,7 +216,7 @@ class _Search:
             step = previous[step]
         return path[::-1]
 
-    def _relax(self, cuts: tuple[int, ...], deadline: Deadline) -> int | float | None:
+    def relax(self, cuts: tuple[int, ...], deadline: Deadline) -> int | float | None:
         """The linear bound at some cuts, or ``None`` if there is none."""
         if self._settled() or deadline.expired():
             return None
@@ -325,10 +253,11 @@ class _Search:
         )
 
     def _model(self, cuts: tuple[int, ...], deadline: Deadline) -> CutModel | None:
-        from formulations.retained_at_cuts import build
+        from formulations.retained_at_cuts import build, precedence
 
+        if self.before is None:
+            self.before = precedence(self.problem, self.given)
         before = self.before
-        assert before is not None
         model = build_in_time(
             lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=before),
             deadline,
@@ -344,6 +273,17 @@ class _Search:
         if better:
             self.best = CutBound(cost, name, model.cuts, extra=model.extra_of(bound))
         return better
+
+    def price_of_a_byte(self) -> float:
+        """Cost by which the best linear bound falls for each byte more, while its duals hold."""
+        assert self._proof is not None
+        model, relaxed = self._proof
+        priced = sum(
+            dual
+            for (rule, _), dual in zip(model.rows.labels, relaxed.duals, strict=True)
+            if rule in ("at cut", "between")
+        )
+        return float(model.cost_unit) * priced / model.unit
 
     def certified(self) -> CutBound:
         """The best bound, with its certificate if it is linear."""
@@ -401,13 +341,13 @@ def _duals(model: CutModel, relaxed: Relaxed, *, given: bool) -> CutDuals:
     )
 
 
-def _heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
+def heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
     """The ``count`` heaviest units of a path, in its order; all if there are fewer."""
     by_weight = sorted(range(len(path)), key=lambda place: -weight.get(path[place], 0.0))
     return tuple(path[place] for place in sorted(by_weight[:count]))
 
 
-def _spread(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
+def spread(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
     """The heaviest unit of each of ``count`` parts of a path; all parts have equal weight."""
     if count >= len(path):
         return tuple(path)

@@ -16,15 +16,16 @@ import numpy as np
 from cpplan.model.costs import sum_costs
 from cpplan.ordering import heuristics as order_rules
 from cpplan.ordering.solve import search_order
-from cpplan.remat.cut_bounds import PeakBound, cut_bound, peak_bound
+from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.cut_floor import cut_floor
 from cpplan.remat.footprint import CHAIN, CUTS, REACH, Footprint, reach_bound
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop, without_unread_runs
-from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
+from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
 from cpplan.remat.objectives import Halving
+from cpplan.remat.peak_bounds import PeakBound, PeakSearch
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.remat.search.descent import Descent
 from cpplan.remat.search.local_search import NAME as LOCAL
@@ -50,8 +51,6 @@ _BOUND_SHARE = 0.2
 _LOCAL_SHARE = 0.6
 # Least peak: share of the time of starts for minimum cuts.
 _CUT_SHARE = 0.5
-# Share of the time left for limits at equal ratios for which values are evicted.
-_EVEN_SHARE = 0.5
 # Largest live bytes of a start, as a multiple of the limit, that may be brought below it.
 _START_NEAR = 1.15
 # Least bytes at first runs: share of the time for a proof.
@@ -86,6 +85,7 @@ class ScheduleSearch:
         # Limits for which local search has begun.
         self._walked: set[int] = set()
         self._descents: dict[float, Descent] = {}
+        self._peaks: dict[float, PeakSearch] = {}
         self._turns = 0
 
     @property
@@ -94,9 +94,9 @@ class ScheduleSearch:
         return self.known.exact and len(self.problem) <= active().cp_sat_units
 
     @property
-    def descends(self) -> bool:
-        """True if :meth:`below` may find something; false for chains, which are solved exactly."""
-        return self._chain is None
+    def is_chain(self) -> bool:
+        """True if :meth:`within` solves the problem exactly."""
+        return self._chain is not None
 
     def take_order(self, order: Sequence[int], name: str) -> RematOutcome:
         """Add an order found elsewhere, instead of a search for an order here."""
@@ -164,23 +164,15 @@ class ScheduleSearch:
     def below(self, most: float, budget: Budget) -> RematOutcome:
         """The schedule of least peak found that costs at most ``most``.
 
-        Local search starts from the best known schedule; another call continues it.
+        Another call continues the search.
         """
-        known = self.known
-        descent = self._descents.get(most)
-        best = known.smallest(most)
-        if descent is None or best.peak < descent.best.peak:
-            descent = self._descents[most] = Descent(
-                self.problem,
-                most,
-                best.schedule,
-                joint=self.joint,
-                seed=budget.seed + self._turns,
-                report=lambda outcome: known.add(self._measure(outcome.schedule, outcome.found_by)),
+        if most not in self._descents:
+            self._descents[most] = Descent(
+                self.known, most, joint=self.joint, seed=budget.seed + self._turns
             )
             self._turns += 1
-        descent.run(budget.deadline, target=known.least.bytes)
-        return known.smallest(most)
+        self._descents[most].run(budget.deadline, target=self.known.least.bytes)
+        return self.known.smallest(most)
 
     def ended(self, most: float) -> bool:
         """True if :meth:`below` can find no improvement, even with more time."""
@@ -199,8 +191,7 @@ class ScheduleSearch:
         """The schedule of least peak by heuristics that costs at most ``most``.
 
         First come minimum cuts, where the cost is not limited or repetitions must be free; then
-        limits halfway between the bound and the least peak at this cost. Limits at equal ratios
-        follow in the time left.
+        limits halfway between the bound and the least peak at this cost.
         """
         known = self.known
         self._look_for_reach(None, budget)
@@ -220,10 +211,6 @@ class ScheduleSearch:
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
-        even = budget.share(_EVEN_SHARE).deadline
-        found = smallest_evicted(self.problem, least, self._orders, even, most_cost=most)
-        if found is not None:
-            known.add(self._measure(*found))
         return known.smallest(most)
 
     def has_begun(self, limit: int) -> bool:
@@ -332,18 +319,16 @@ class ScheduleSearch:
         if not known.exact:
             return None
         relaxed = self._relaxed if self.joint else relax_repetition(self.problem, views=False)
-        # Costs that the relaxation leaves out still arise once.
-        once = known.base - sum_costs(relaxed.cost)
-        order = None if self.joint else self.given
-        return peak_bound(
-            relaxed,
-            most - once,
-            known.least.bytes,
-            peak,
-            budget,
-            order=order,
-            exceeds=lambda extra: known.cost_with(extra) > most,
-        )
+        if most not in self._peaks:
+            # Costs that the relaxation leaves out still arise once.
+            once = known.base - sum_costs(relaxed.cost)
+            self._peaks[most] = PeakSearch(
+                relaxed,
+                most - once,
+                order=None if self.joint else self.given,
+                exceeds=lambda extra: known.cost_with(extra) > most,
+            )
+        return self._peaks[most].run(known.least.bytes, peak, budget)
 
     def _prove_floor(self, limit: int, budget: Budget) -> None:
         """Search for a proof that every schedule exceeds a limit, at the first run of one unit."""

@@ -22,10 +22,10 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.remat.cut_bounds import is_near
 from cpplan.remat.footprint import COST_AT_CUTS, CUTS, Footprint
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome
 from cpplan.remat.objectives import BestTrial, Halving, LeastBytes, LeastCost, MovingLimit, Trial
+from cpplan.remat.peak_bounds import is_near
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.packed_search import NAME as TOGETHER
@@ -61,16 +61,13 @@ _TOGETHER_SHARE = 0.85
 # The same, the first time: a schedule with slightly fewer live bytes may pack.
 _FIRST_TOGETHER_SHARE = 0.3
 # Least peak: share of the time for a first schedule within the cost.
-_BEGIN_SHARE = 0.2
+_BEGIN_SHARE = 0.25
+# Least peak: share of the time left for a bound on the bytes.
+_BOUND_SHARE = 0.3
+# Least peak: share of the time left for the descent; the rest is for the bound again.
+_DESCENDING_SHARE = 0.85
 # Least peak: share of the time for a schedule with fewer live bytes, and for packing it.
 _DESCENT_SHARE = 0.5
-# Least peak: share of the time, at first, for limits halfway. They find schedules far below at
-# once or not at all.
-_FIRST_BISECTION_SHARE = 0.25
-# Least peak: share of the time left for the descent; the rest is for limits halfway again.
-_DESCENDING_SHARE = 0.7
-# Least bytes: share of the time left after the first bisection for a bound on the bytes.
-_BOUND_SHARE = 0.3
 # Share of the time left for the proof of a peak that is near the bound.
 _NEAR_SHARE = 0.15
 # Share of the time below which schedule and offsets together are not searched: with a thousand
@@ -269,12 +266,15 @@ class RematSearch:
             self._stop_early(NOTHING_AGAIN)
             return self._judged(best, None)
         try:
-            self._halve(best, most, budget.share(_FIRST_BISECTION_SHARE))
-            self._bound(best, most, budget.share(_BOUND_SHARE))
-            down = budget.share(_DESCENDING_SHARE)
-            self._begin_below(best, most, down)
-            self._take_turns(lambda _: self._go_down(best, most, down), best, down)
-            self._take_turns(lambda _: self._halve(best, most, budget), best, budget)
+            if self.schedules.is_chain:
+                self._take_turns(lambda _: self._halve(best, most, budget), best, budget)
+                self._bound(best, most, budget)
+            else:
+                self._begin_below(best, most, budget)
+                self._bound(best, most, budget.share(_BOUND_SHARE))
+                down = budget.share(_DESCENDING_SHARE)
+                self._take_turns(lambda _: self._go_down(best, most, down), best, down)
+                self._bound(best, most, budget)
             self._pack_short(best, math.inf, budget)
         except KeyboardInterrupt:
             budget.deadline.cancel()
@@ -408,16 +408,15 @@ class RematSearch:
 
     def _begin_below(self, best: BestTrial, most: float, budget: Budget) -> None:
         """Pack the first schedule on the way down: it is regular, and often packs best."""
-        if self.schedules.descends and not budget.deadline.expired():
-            start = self.schedules.start_below(most, budget.share(_BEGIN_SHARE))
-            if not best.tried(start):
-                best.offer(self._try(start, budget.share(_PACKING_SHARE)))
+        start = self.schedules.start_below(most, budget.share(_BEGIN_SHARE))
+        if not best.tried(start):
+            best.offer(self._try(start, budget.share(_PACKING_SHARE)))
 
     def _go_down(self, best: BestTrial, most: float, budget: Budget) -> Turn:
         """Pack the next schedule on the way down to fewer live bytes."""
         search, before = self.schedules, best.trial
         self._bound(best, most, budget.share(_NEAR_SHARE), near=True)
-        if best.settled or not search.descends:
+        if best.settled:
             return Turn.LAST
         outcome = search.below(most, budget.share(_DESCENT_SHARE))
         if not best.tried(outcome):

@@ -27,8 +27,6 @@ class RematTuning:
         Seconds for packing a known schedule by heuristics after Ctrl-C.
     halvings
         Limits tried for a start of least peak, each halfway.
-    even_limits
-        Least peak: number of limits at equal ratios for which values are evicted.
     cp_sat_units
         Units up to which CP-SAT searches for the whole schedule.
     most_retentions
@@ -42,7 +40,6 @@ class RematTuning:
     most_short: int = 500
     grace: float = 1.0
     halvings: int = 8
-    even_limits: int = 12
     cp_sat_units: int = 80
     most_retentions: int = 6000
 

@@ -437,9 +437,8 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     "schedules without short ones": (CHEAP, {"remat": {"most_short": 0}}),
     "schedules without the descent": (
         CHEAP,
-        ((ScheduleSearch, "descends", property(lambda self: False)),),
+        ((ScheduleSearch, "below", lambda self, most, budget: self.known.smallest(most)),),
     ),
-    "schedules without even limits": (CHEAP, {"remat": {"even_limits": 0}}),
     "moves without addresses": (MOVED, ((SpillSearch, "_place_by_address", nothing),)),
     "moves without repacking": (MOVED, ((SpillSearch, "_repacking", nothing),)),
     "moves without margins": (MOVED, {"spilling": {"margins": ()}}),

@@ -18,7 +18,8 @@ from support.remat_oracle import (
 
 import cpplan
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound, peak_bound
+from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
+from cpplan.remat.peak_bounds import PeakSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
@@ -236,7 +237,8 @@ def test_bytes_within_a_cost_are_never_above_the_optimum():
         problem = random_remat_problem(seed, 6)
         peak = problem.peak(tuple(first_order(problem)))
         most = sum(problem.cost) + seed % 4
-        found = peak_bound(problem, most, 0, peak, Budget(Deadline(1, deterministic=True)))
+        search = PeakSearch(problem, most)
+        found = search.run(0, peak, Budget(Deadline(1, deterministic=True)))
         if found is not None:
             cost = least_cost(problem, found.bytes - 1)
             assert cost is None or cost > most

@@ -9,7 +9,7 @@ from dataclasses import replace
 from support.remat_oracle import random_remat_problem, remat_chain
 
 from cpplan.remat.footprint import least_footprint
-from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts, smallest_evicted
+from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts
 from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
@@ -42,32 +42,6 @@ def test_expired_deadline_tries_only_the_orders():
     """The orders alone."""
     problem = remat_problem(remat_chain(4))
     assert first_schedules(problem, 4, [range(9)], Deadline(0)) == [(tuple(range(9)), "order")]
-
-
-def test_smallest_evicted_costs_no_more_than_allowed():
-    """Some are below their order's peak, and more cost never gives more bytes."""
-    below = 0
-    for seed in range(20):
-        problem = random_remat_problem(seed, 10)
-        units = range(len(problem))
-        least, base = least_footprint(problem).bytes, problem.total_cost(units)
-        peak = problem.peak(units)
-        for part in (1.1, 1.5, 3.0):
-            deadline, most_cost = Deadline(60, deterministic=True), part * base
-            found = smallest_evicted(problem, least, [units], deadline, most_cost=most_cost)
-            if found is None:
-                continue
-            assert problem.is_schedule(found.schedule)
-            assert problem.total_cost(found.schedule) <= most_cost
-            assert problem.peak(found.schedule) <= peak
-            peak = problem.peak(found.schedule)
-        below += peak < problem.peak(units)
-    assert below > 5
-
-
-def test_nothing_is_evicted_after_the_deadline():
-    problem = remat_problem(remat_chain(4))
-    assert smallest_evicted(problem, 3, [range(9)], Deadline(0), most_cost=99) is None
 
 
 def _mostly_free(seed, units):

@@ -39,7 +39,7 @@ from cpplan.verification.verifier import check_plan
 @pytest.fixture(autouse=True)
 def _linear_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """CP-SAT's bounds at cuts carry no certificate."""
-    monkeypatch.setattr(cut_bounds._Search, "_solve", lambda *_: None)
+    monkeypatch.setattr(cut_bounds.CutSearch, "_solve", lambda *_: None)
 
 
 def proved(

@@ -10,7 +10,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.eviction import FARTHEST_USE, NAMES, RULES, Evictions
+from cpplan.remat.heuristics.eviction import NAMES, RULES, Evictions
 from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
 from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
 from cpplan.remat.objectives import Halving
@@ -107,41 +107,6 @@ def first_schedules(
     except TimeUpError:
         pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made), key=rank)
-
-
-def smallest_evicted(
-    problem: RematProblem,
-    least: int,
-    orders: Iterable[Sequence[int] | Ints],
-    deadline: Deadline,
-    *,
-    most_cost: float,
-) -> Start | None:
-    """The schedule of least peak by eviction along some orders that costs at most ``most_cost``.
-
-    For some limits, eviction finds a schedule with far fewer bytes than the limit. So limits from
-    ``least`` to the peak of each order are tried, at equal ratios. Returns ``None`` if no schedule
-    is cheap enough; when the deadline passes, the best schedule so far.
-    """
-    count, found = active().even_limits, list[tuple[int, int | float, tuple[int, ...]]]()
-    tried = dict.fromkeys(tuple(int(unit) for unit in order) for order in orders)
-    peaks = {order: problem.peak(order) for order in tried}
-    evictions = Evictions(problem)
-    try:
-        for turn in range(count):
-            for order, peak in peaks.items():
-                if peak <= least or least <= 0:
-                    continue
-                deadline.check()
-                limit = int(least * (peak / least) ** (turn / count))
-                schedule = evictions.run(order, limit, FARTHEST_USE, deadline)
-                if schedule is not None:
-                    cost = problem.total_cost(schedule)
-                    if cost <= most_cost:
-                        found.append((problem.peak(schedule), cost, schedule))
-    except TimeUpError:
-        pass  # schedules made until then are kept
-    return Start(min(found)[2], NAMES[RULES.index(FARTHEST_USE)]) if found else None
 
 
 def smallest_by_cuts(
