@@ -273,6 +273,8 @@ class RematSearch:
                 self._begin_below(best, most, budget)
                 self._bound(best, most, budget.share(_BOUND_SHARE))
                 down = budget.share(_DESCENDING_SHARE)
+                # Between the new bound and the best start, limits are others.
+                self._begin_below(best, most, down)
                 self._take_turns(lambda _: self._go_down(best, most, down), best, down)
                 self._bound(best, most, budget)
             self._pack_short(best, math.inf, budget)
