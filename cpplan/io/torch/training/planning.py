@@ -41,8 +41,6 @@ from cpplan.runtime.progress import watching
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
 # Most limits tried on the way to the least peak.
 _HALVINGS = 8
-# The next limit is this part of the least peak found.
-_LOWER = 0.98
 # Loops of the searches, those used first in front.
 _LOOPS = (*order_loops.LOOPS, SCHEDULES, EVICTION)
 _log = logging.getLogger("cpplan.torch")
@@ -341,12 +339,6 @@ def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
                 limits.missed(limit)
         if not first:
             search.start_below(most, budget.share(0.3))
-        while not budget.deadline.expired():
-            # A search within a limit gets further than a search that lowers the peak bit by bit.
-            limit = int(_LOWER * known.smallest(most).peak)
-            search.within(limit, budget.share(0.3), target=most)
-            if known.smallest(most).peak > limit:
-                break
         search.below(most, budget)
     return known.smallest(most)
 
