@@ -18,7 +18,7 @@ import numpy as np
 
 from cpplan.model.certificates import CutDuals
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.cut_bounds import CutSearch, heaviest, spread
+from cpplan.remat.cut_bounds import CUT_UNITS, CutSearch, heaviest, spread
 from cpplan.runtime.budget import Budget
 
 # The part of the peak that is not worth another limit.
@@ -74,6 +74,7 @@ class PeakSearch:
         base = sum(map(Fraction, problem.cost), Fraction(0))
         self._problem, self._order, self._extra = problem, order, float(most - base)
         self._too_much = exceeds or (lambda extra: base + extra > most)
+        # Precedences between first runs, found when they are first needed.
         self._before: np.ndarray | None = None
         # Weights of the units that were tried as the only cut, and the limit of the first of them.
         self._weight: dict[int, float] = {}
@@ -101,9 +102,11 @@ class PeakSearch:
 
     def _search(self, limit: int) -> CutSearch:
         """A search for the bound on the cost within a limit."""
-        search = CutSearch(self._problem, limit, self._budget, self._order, before=self._before)
-        self._before = search.before
-        return search
+        if self._before is None and len(self._problem) <= CUT_UNITS:
+            from formulations.retained_at_cuts import precedence
+
+            self._before = precedence(self._problem, self._order)
+        return CutSearch(self._problem, limit, self._budget, self._order, before=self._before)
 
     def _sets(self, limit: int) -> Iterator[tuple[int, ...]]:
         """Sets of cuts: the heaviest units of the heaviest path, and heavy ones all along it."""
