@@ -62,6 +62,8 @@ _TOGETHER_SHARE = 0.85
 _FIRST_TOGETHER_SHARE = 0.3
 # Least peak: share of the time for a first schedule within the cost.
 _BEGIN_SHARE = 0.25
+# The same, above a bound just proved.
+_BEGIN_AGAIN_SHARE = 0.4
 # Least peak: share of the time left for a bound on the bytes.
 _BOUND_SHARE = 0.3
 # Least peak: share of the time left for the descent; the rest is for the bound again.
@@ -274,7 +276,7 @@ class RematSearch:
                 self._bound(best, most, budget.share(_BOUND_SHARE))
                 down = budget.share(_DESCENDING_SHARE)
                 # Between the new bound and the best start, limits are others.
-                self._begin_below(best, most, down)
+                self._begin_below(best, most, down.share(_BEGIN_AGAIN_SHARE))
                 self._take_turns(lambda _: self._go_down(best, most, down), best, down)
                 self._bound(best, most, budget)
             self._pack_short(best, math.inf, budget)
