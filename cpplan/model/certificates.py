@@ -203,7 +203,7 @@ class CutFlow(NamedTuple):
 
 
 class ForcedAt(NamedTuple):
-    """The op at which the bytes that are live in every order prove a bound on peak or moves.
+    """The op at which the bytes that are live in every order prove a bound.
 
     Attributes
     ----------
@@ -236,7 +236,20 @@ class RoomPrices(NamedTuple):
     prices: tuple[tuple[str, int], ...]
 
 
-MovedCertificate = RoomPrices | ForcedAt
+class ForcedMoves(NamedTuple):
+    """Ops that leave too little room in every order, which proves a bound on the bytes moved.
+
+    Attributes
+    ----------
+    at
+        The ops: each with the flow that proves the bytes live while it runs, or alone if these are
+        live in every order.
+    """
+
+    at: tuple[ForcedAt | CutFlow, ...]
+
+
+MovedCertificate = RoomPrices | ForcedMoves
 
 
 # Kinds of certificates by their names in files.
@@ -245,4 +258,5 @@ KINDS: Mapping[str, type] = {
     "forced at": ForcedAt,
     "cut duals": CutDuals,
     "room prices": RoomPrices,
+    "forced moves": ForcedMoves,
 }

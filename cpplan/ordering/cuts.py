@@ -78,25 +78,30 @@ class OrderCuts:
         """Lower bound on the peak of every order, bytes; 0 if there are no ops."""
         return int(self.bounds.max(initial=0))
 
-    def run(self, deadline: Deadline, *, enough: int | None = None) -> None:
+    def run(
+        self, deadline: Deadline, *, enough: int | None = None, above: int | None = None
+    ) -> None:
         """Cut the ops that may raise the bound, in order of falling bytes.
 
         It ends at a bound of ``enough`` bytes, or when the next cut may take longer than the time
-        left: a cut cannot be stopped once begun.
+        left: a cut cannot be stopped once begun. If ``above`` is given, all ops are cut at which
+        more bytes than that may be live, unless their bounds are known to be as high as they go.
         """
         longest = _MOST_SECONDS_PER_ARC * self._network.arcs
         while not deadline.expired():
             if not deadline.deterministic and deadline.remaining() <= longest:
                 return
-            most = np.where(self._settled, -1, self._seen)
-            if most.max(initial=-1) <= self.bound or (enough is not None and self.bound >= enough):
+            settled = self._settled | ((above is not None) & (self._seen == self.bounds))
+            most = np.where(settled, -1, self._seen)
+            least = self.bound if above is None else above
+            if most.max(initial=-1) <= least or (enough is not None and self.bound >= enough):
                 return
             op = int(most.argmax())
             begin = deadline.elapsed()
-            least, done = self.least(op)
+            self.bounds[op], done = self.least(op)
             longest = max(longest, deadline.elapsed() - begin)
             deadline.spend(_SECONDS_PER_ARC * self._network.arcs)
-            self.bounds[op], self._settled[op] = least, True
+            self._settled[op] = True
             before, after = self.order[done[self.order]], self.order[~done[self.order]]
             self._see(np.concatenate([before, [op], after[after != op]]))
 
@@ -104,15 +109,18 @@ class OrderCuts:
         """Fewest bytes live while an op runs, and flags of the ops that run before it."""
         return self._network.minimum(op)
 
-    def certificate(self) -> CutFlow | None:
-        """Flow that proves the bound; ``None`` if ops or storages have no names.
+    def certificate(self, op: int | None = None) -> CutFlow | None:
+        """Flow that proves the bound of an op; ``None`` if ops or storages have no names.
 
-        Only call it when the bound comes from a minimum cut.
+        By default, of the op that proves the bound of all. Only call it when the bound comes from a
+        minimum cut.
         """
         problem = self.problem
         if len(problem.names) < len(problem) or len(problem.storages) < len(problem.size):
             return None
-        return self._network.certificate(int(np.where(self._settled, self.bounds, -1).argmax()))
+        if op is None:
+            op = int(np.where(self._settled, self.bounds, -1).argmax())
+        return self._network.certificate(op)
 
     def _see(self, order: Ints) -> None:
         """Record an order: lower the fewest bytes seen for each op, and keep the best order."""

@@ -1,23 +1,34 @@
-"""Bound on the cost of moves that holds for every order, proved by one op's operands."""
+"""Bound on the cost of moves in every order, proved by ops that leave too little room.
+
+Whatever the order, some bytes are live while an op runs. If they exceed the fast pool, tensors that
+make up for the excess are *absent*: they lie in the slow pool then, have been written there, and
+will be read from there. Of all tensors that may be absent, the cheapest that are large enough are
+chosen; this is a knapsack. Ops at which different tensors must be absent prove more together: a
+tensor that may be absent at several of them shares its cost among them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import ForcedAt
+from cpplan.model.certificates import ForcedMoves
 from cpplan.model.graph import Graph
-from cpplan.model.problem import Ints
-from cpplan.program.storages import overwritten
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.bounds import MovedBound
-from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.spilling.crowded_ops import AbsenceCosts, CrowdedOp, CrowdedOps
+from cpplan.spilling.problem import SpillProblem
 from cpplan.spilling.tuning import active
-from cpplan.verification.bound_table import FORCED_MOVES, NOTHING
+from cpplan.verification.bound_table import FORCED_MOVES, LEAST_PEAK, NOTHING
+
+# Binary places kept of a part of a cost.
+PLACES = 16
+# Sums of room that the search for the cheapest tensors keeps.
+MOST_SUMS = 256
+# Share of the time for minimum cuts.
+_CUTS_SHARE = 0.6
 
 
 def bound_of_every_order(
@@ -28,151 +39,164 @@ def bound_of_every_order(
     share: bool,
     deadline: Deadline | None = None,
 ) -> MovedBound:
-    """The bound proved by the operands of one op, which holds for every order.
+    """The bound proved by ops that leave too little room, which holds for every order.
 
-    Some tensors are live at an op in every order: its operands, and the tensors that an earlier op
-    or the caller provides and that a later op or the caller needs. If they exceed the fast pool,
-    some of them do not lie there, so they have been moved or will be. Every plan moves at least
-    the ones that make enough room at the least cost per byte. The constants are added, which begin
-    in the slow pool. When the deadline passes, the remaining ops are left out, which lowers the
-    bound. The search needs 2 × ops² bits of memory: graphs with more ops than ``every_order_ops``
-    of the tuning get no such bound.
+    Ops are taken one after another, by falling cost that each proves alone, if they raise the
+    bound. The constants are added, which begin in the slow pool. When the deadline passes, the
+    remaining ops are left out, which lowers the bound. The search needs 2 × ops² bits of memory:
+    graphs with more ops than ``every_order_ops`` of the tuning get no such bound.
     """
     if not graph.ops or len(graph.ops) > active().every_order_ops:
         return MovedBound(0, NOTHING)
-    reached = _Reach(graph, problem, order)
-    saved = _overwritable(graph, problem) if share else [0] * len(graph.ops)
-    best, most = order[0], 0.0
-    for op in order:
-        if deadline is not None and deadline.expired():
+    deadline = deadline or Deadline(math.inf)
+    ops = CrowdedOps(graph, problem, order, share=share)
+    chosen = _Chosen(ops)
+    crowded = ops.crowded(deadline.share(_CUTS_SHARE))
+    alone = [chosen.gain(one) for one in crowded]
+    for rank in sorted(range(len(crowded)), key=lambda k: -alone[k]):
+        if deadline.expired():
             break
-        paid = reached.live_at(op, saved[op]).paid()
-        if paid > most:
-            best, most = op, paid
-    exact = reached.live_at(best, saved[best]).paid_exactly()
-    value = -(-math.ceil(reached.streamed + exact) // problem.grain) * problem.grain
+        if chosen.gain(crowded[rank]) > 0:
+            chosen.add(crowded[rank])
+    unit = problem.grain << PLACES
+    value = -(-((ops.costs.streamed << PLACES) + chosen.total) // unit) * problem.grain
     if not value:
         return MovedBound(0, NOTHING)
-    return MovedBound(value, FORCED_MOVES, ForcedAt(graph.ops[best].name))
+    proof = ForcedMoves(tuple(ops.proof(one) for one in chosen.ops))
+    return MovedBound(value, FORCED_MOVES, proof)
 
 
-def _overwritable(graph: Graph, problem: SpillProblem) -> list[int]:
-    """Most room that each op may save by writing its outputs over its inputs."""
-    rows = zip(problem.names, problem.room.tolist(), problem.movable.tolist(), strict=True)
-    room = {name: size for name, size, movable in rows if movable}
-    saved = []
-    for op in graph.ops:
-        outputs: dict[str, int] = {}
-        for output, source in overwritten(graph, op):
-            if output in room and source in room:
-                outputs[output] = max(outputs.get(output, 0), min(room[output], room[source]))
-        saved.append(sum(outputs.values()))
-    return saved
+def bound_of_peak(problem: SpillProblem, least: int) -> MovedBound:
+    """The bound proved by the bytes that some op needs in every order, if they were searched for.
+
+    Parameters
+    ----------
+    problem
+        The problem at any order.
+    least
+        Bytes of room that every order needs without moves, of
+        :func:`~cpplan.spilling.crowded_ops.live_problem`.
+    """
+    costs = AbsenceCosts(problem)
+    items = [
+        (costs.write[row] + (costs.read[row] if costs.is_read[row] else 0), costs.room[row])
+        for row in np.flatnonzero(costs.may_be_absent).tolist()
+    ]
+    paid = cheapest_cover(items, least - problem.capacity)
+    value = -(-(costs.streamed + paid) // problem.grain) * problem.grain
+    return MovedBound(value, LEAST_PEAK)
 
 
-class _Live(NamedTuple):
-    """Room missing at an op; cost and room of each storage that need not lie in the pool then."""
-
-    excess: int
-    cost: Ints
-    room: Ints
-
-    def paid(self) -> float:
-        """Least cost of making enough room, in floating point."""
-        if self.excess <= 0:
-            return 0.0
-        rank = np.argsort(self.cost / self.room, kind="stable")
-        cost, room = self.cost[rank], self.room[rank]
-        left = self.excess - np.concatenate([[0], np.cumsum(room)[:-1]])
-        return float((cost * np.clip(left / room, 0.0, 1.0)).sum())
-
-    def paid_exactly(self) -> Fraction:
-        """Least cost of making enough room, as an exact fraction."""
-        paid, excess = Fraction(0), max(0, self.excess)
-        pairs = zip(self.cost.tolist(), self.room.tolist(), strict=True)
-        for cost, room in sorted(pairs, key=lambda pair: Fraction(*pair)):
-            part = min(excess, room)
-            paid += Fraction(cost * part, room)
-            excess -= part
-        return paid
-
-
-class _Reach:
-    """Storages live at each op in every order, and the cost if one is not in the fast pool.
+class _Chosen:
+    """Ops that prove a bound together, and the cost that each adds to it.
 
     Attributes
     ----------
-    streamed
-        Cost of the constants, which begin in the slow pool.
+    ops
+        The ops.
+    total
+        The cost that they prove, in units of ``2**-PLACES``.
     """
 
-    def __init__(self, graph: Graph, problem: SpillProblem, order: Sequence[int]):
-        self.problem, self.ops = problem, len(graph.ops)
-        self.before, self.after = [0] * self.ops, [0] * self.ops
-        for op in order:
-            for earlier in graph.predecessors[op]:
-                self.before[op] |= self.before[earlier] | 1 << earlier
-        for op in reversed(order):
-            for earlier in graph.predecessors[op]:
-                self.after[earlier] |= self.after[op] | 1 << op
-        storages, at = problem.access_storage, problem.access_step
-        op_of = np.array(order, np.int64)[at]
-        count = len(problem.names)
-        first = np.searchsorted(storages, np.arange(count))
-        # -1 if the caller provides the storage.
-        self.writer = np.where(problem.written, op_of[first], -1)
-        reads = np.ones(len(storages), bool)
-        reads[first[problem.written]] = False
-        reload = problem.reload_cost[storages]
-        brought = np.where(problem.access_near, reload, np.minimum(reload, problem.access_cost))
-        self.reader, self.read_cost = op_of[reads], brought[reads]
-        # Storages that are read, and where the rows of their readers start.
-        self.read, self.first_reader = np.unique(storages[reads], return_index=True)
-        self.accesses: list[list[int]] = [[] for _ in range(self.ops)]
-        for access, op in enumerate(op_of.tolist()):
-            self.accesses[op].append(access)
-        self.read_anew = np.where(reads, brought, 0)
-        constant = np.zeros(count, bool)
-        start = ~problem.written[problem.gap_storage] & (problem.gap_before < 0)
-        constant[problem.gap_storage[start & (problem.gap_fixed == 0)]] = True
-        self.constant = constant
-        self.streamed = int(self._brings(np.ones(self.ops, bool))[constant].sum())
+    def __init__(self, facts: CrowdedOps):
+        self.facts = facts
+        self.ops: list[CrowdedOp] = []
+        self.total = 0
+        self._proved: list[int] = []
+        # For each storage, the ops at which it may be absent.
+        self._at: dict[int, list[int]] = {}
 
-    def _brings(self, ops: Flags) -> Ints:
-        """Highest cost of a read of each storage by these ops; 0 without such reads."""
-        found = np.zeros(len(self.problem.names), np.int64)
-        if len(self.read):
-            costs = np.where(ops[self.reader], self.read_cost, 0)
-            found[self.read] = np.maximum.reduceat(costs, self.first_reader)
-        return found
+    def gain(self, op: CrowdedOp) -> int:
+        """Cost by which another op raises the total."""
+        proved = self._proved_with(op)
+        return sum(proved.values()) - sum(self._proved[k] for k in proved if k < len(self.ops))
 
-    def _set(self, members: int) -> Flags:
-        raw = np.frombuffer(members.to_bytes(-(-self.ops // 8), "little"), np.uint8)
-        return np.unpackbits(raw, count=self.ops, bitorder="little").astype(bool)
+    def add(self, op: CrowdedOp) -> None:
+        """Take another op."""
+        proved = self._proved_with(op)
+        self._proved.append(0)
+        for storage in op.absent:
+            self._at.setdefault(storage, []).append(len(self.ops))
+        self.ops.append(op)
+        for k, cost in proved.items():
+            self.total += cost - self._proved[k]
+            self._proved[k] = cost
 
-    def live_at(self, op: int, saved: int) -> _Live:
-        """The storages live at an op in every order, and the room missing for them."""
-        problem, writer = self.problem, self.writer
-        before, after = self._set(self.before[op]), self._set(self.after[op])
-        spilled = np.where(writer >= 0, problem.spill_cost, 0)
-        needed = problem.lasts.copy()
-        if len(self.read):
-            later = np.logical_or.reduceat(after[self.reader], self.first_reader)
-            needed[self.read] |= later
-        live = problem.movable & ~self.constant & needed & ((writer < 0) | before[writer])
-        cost = self._brings(after) + spilled
-        excess = -problem.capacity - saved
-        for access in self.accesses[op]:
-            row = int(problem.access_storage[access])
-            if not problem.movable[row]:
-                continue
-            live[row] = not problem.access_near[access]
-            if not live[row]:
-                excess += int(problem.room[row])
-                continue
-            cost[row] = self.read_anew[access] + spilled[row]
-            if self.constant[row]:
-                cost[row] = 0
-        live &= problem.room > 0
-        room = problem.room[live]
-        return _Live(excess + int(room.sum()), cost[live], room)
+    def _proved_with(self, op: CrowdedOp) -> dict[int, int]:
+        """The cost that another op proves, and anew those of all that share storages with it."""
+        new = len(self.ops)
+        meets = {k for storage in op.absent for k in self._at.get(storage, ())} | {new}
+        every = [*self.ops, op]
+        also = set(op.absent)
+        parts: dict[int, dict[int, int]] = {}
+        for k in meets:
+            for storage in every[k].absent:
+                if storage not in parts:
+                    at = [*self._at.get(storage, ()), *([new] if storage in also else [])]
+                    shares = self._parts(storage, [every[one] for one in at])
+                    parts[storage] = dict(zip(at, shares, strict=True))
+        room = self.facts.costs.room
+        return {
+            k: cheapest_cover(
+                [(parts[storage][k], room[storage]) for storage in every[k].absent],
+                every[k].excess,
+            )
+            for k in sorted(meets)
+        }
+
+    def _parts(self, storage: int, at: Sequence[CrowdedOp]) -> list[int]:
+        """The part of a storage's cost that each op may count, in units of ``2**-PLACES``.
+
+        It is written to the slow pool once. It is read from there once for all ops between which it
+        need not be read.
+        """
+        facts = self.facts
+        parts = [(facts.costs.write[storage] << PLACES) // len(at)] * len(at)
+        due = [k for k, op in enumerate(at) if facts.is_read_after(storage, op.op)]
+        group = {k: {k} for k in due}
+        for k in due:
+            for other in due[: due.index(k)]:
+                if group[k] is not group[other] and not facts.is_read_between(
+                    storage, at[k].op, at[other].op
+                ):
+                    joined = group[k] | group[other]
+                    group |= dict.fromkeys(joined, joined)
+        for k in due:
+            parts[k] += (facts.costs.read[storage] << PLACES) // len(group[k])
+        return parts
+
+
+def cheapest_cover(items: Sequence[tuple[int, int]], needed: int) -> int:
+    """Least cost of items whose rooms are together as large as needed, or a bound on it.
+
+    Exact unless more than ``MOST_SUMS`` sums of room are worth keeping: then what is left to decide
+    may be taken in part. O(items × sums).
+
+    Parameters
+    ----------
+    items
+        Cost and room of each.
+    needed
+        Room; if all items together are smaller, no plan fits, and the result is the cost of all.
+    """
+    if needed <= 0:
+        return 0
+    ranked = sorted(items, key=lambda item: item[0] / item[1])
+    best, have = 0, 0
+    for cost, room in ranked:
+        if have < needed:
+            best, have = best + cost, have + room
+    sums = [(0, 0)]  # room and cost, both rising
+    for cost, room in ranked:
+        # No item left costs less for its room than this one.
+        sums = [one for one in sums if one[1] * room + (needed - one[0]) * cost < best * room]
+        if len(sums) > MOST_SUMS:
+            return min(paid + (needed - have) * cost // room for have, paid in sums)
+        more = [(have + room, paid + cost) for have, paid in sums]
+        best = min([best, *(paid for have, paid in more if have >= needed)])
+        kept: list[tuple[int, int]] = []
+        for have, paid in sorted([*sums, *more], key=lambda one: (one[1], -one[0])):
+            if have < needed and (not kept or have > kept[-1][0]):
+                kept.append((have, paid))
+        sums = kept
+    return best

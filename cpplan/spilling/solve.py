@@ -10,12 +10,15 @@ import numpy as np
 
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget, tuned
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.cp_sat_gaps import make_model
+from cpplan.spilling.crowded_ops import live_problem
+from cpplan.spilling.every_order import bound_of_peak
 from cpplan.spilling.outcome import Spilled, find_shortfall
 from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.every_choice import ALL_ORDERS, Ordered
@@ -145,7 +148,10 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
             exhausted = least is None
             bound = max(bound, MovedBound(least or 0, ALL_ORDERS), key=lambda one: one.value)
     if not settled() and given.allows(4, budget.deadline) and not budget.deadline.expired():
-        for order, name in _orders(given, budget):
+        low = _least_peak(given, budget)
+        proved = bound_of_peak(given.problem, low.bound)
+        bound = max(bound, proved, key=lambda one: one.value)
+        for order, name in _orders(given, low, budget):
             if settled() or budget.deadline.expired():
                 break
             other = search_at(order)
@@ -162,16 +168,22 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     )  # fmt: skip
 
 
-def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield orders that may move fewer bytes, the most promising first, each once."""
-    from cpplan.ordering.problem import order_problem
+def _least_peak(given: SpillSearch, budget: Budget) -> OrderOutcome:
+    """An order that needs little room without moves, and a bound on what all orders need."""
     from cpplan.ordering.solve import search_order
+
+    order = given.program.order
+    live = live_problem(given.program.graph, given.problem, order, share=given.share)
+    return search_order(live, np.array(order, np.int64), budget.share(active().order_share))
+
+
+def _orders(
+    given: SpillSearch, least: OrderOutcome, budget: Budget
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield orders that may move fewer bytes, the most promising first, each once."""
     from cpplan.spilling.search.orders import NAME, climb_orders, flatten
 
     program, tuning = given.program, active()
-    start = np.array(program.order, np.int64)
-    turn = budget.share(tuning.order_share)
-    least = search_order(order_problem(program.graph, given.residency), start, turn)
     starts = list(dict.fromkeys((tuple(program.order), tuple(least.order.tolist()))))
     flat = flatten(program.graph, given.problem, program.order, share=given.share)
     climbed = climb_orders(flat, starts, budget.share(tuning.climb_share).deadline, budget.seed)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from cpplan.model.certificates import ForcedAt, RoomPrices
+from cpplan.model.certificates import ForcedMoves, RoomPrices
 from cpplan.model.costs import sum_costs
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
@@ -17,8 +17,9 @@ from cpplan.program.anf import Program
 from cpplan.program.timeline import least_time, run_time
 from cpplan.verification.bound_table import EVERY_OP_ONCE, FORCED_MOVES, MOVED_BOUNDS, ROOM_PRICES
 from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
+from cpplan.verification.forced_moves import forced_moves_floor
 from cpplan.verification.lowering import Lowered
-from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
+from cpplan.verification.moved_bound import moved_bytes_floor
 from cpplan.verification.moves import BareProgram, check_moves
 from cpplan.verification.needed_buffers import (
     check_costs,
@@ -64,7 +65,7 @@ def check_moved_bounds(lowered: Lowered, bare: BareProgram) -> Proofs:
         least, proof = 0, plan.moved_certificate
         if isinstance(proof, RoomPrices):
             least = moved_bytes_floor(graph, bare, moving, proof)
-        elif isinstance(proof, ForcedAt):
+        elif isinstance(proof, ForcedMoves):
             least = forced_moves_floor(graph, bare, moving, proof)
         if plan.time_bound is None:
             return least
@@ -94,7 +95,7 @@ def copied_with_moves(lowered: Lowered) -> int | None:
 
 
 # Bound -> type of the certificate that proves it.
-_CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedAt}
+_CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedMoves}
 
 
 def check_time(program: Program, plan: Plan) -> None:

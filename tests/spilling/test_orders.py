@@ -11,7 +11,7 @@ from support.spill_oracle import random_spill_case
 import cpplan
 from cpplan import Graph, Op, Pool, Tensor
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
-from cpplan.model.certificates import ForcedAt, RoomPrices
+from cpplan.model.certificates import ForcedAt, ForcedMoves, RoomPrices
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
@@ -106,18 +106,19 @@ def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
     plan = cpplan.solve(graph, pools=pools, spill=True, order="search", time_limit=20)
     # While h runs, b and c leave no room for a, which k reads after it.
     assert (plan.status, plan.moved_bytes_bound, plan.scope) == ("optimal", 16, "every order")
-    assert plan.moved_certificate == ForcedAt("h")
+    assert plan.moved_certificate == ForcedMoves((ForcedAt("h"),))
     assert check_plan(graph, plan).moved_bound == "certificate"
     assert plan_from_dict(plan_to_dict(plan)) == plan
     for wrong, said in (
-        (ForcedAt("i"), "prove a lower bound of 0 B, but the plan claims 16"),
-        (ForcedAt("?"), r"unknown op '\?'"),
+        (ForcedMoves((ForcedAt("i"),)), "prove a lower bound of 0 B, but the plan claims 16"),
+        (ForcedMoves((ForcedAt("?"),)), r"unknown op '\?'"),
         (None, "are of different kinds"),
     ):
         with pytest.raises(VerificationError, match=said):
             cpplan.verify(graph, replace(plan, moved_certificate=wrong))
-    values = {**plan_to_dict(plan), "moved_certificate": {"kind": "forced at", "op": 3}}
-    with pytest.raises(InputError, match="moved_certificate: op must be a string, not 3"):
+    wrong_op = {"kind": "forced moves", "at": [{"kind": "forced at", "op": 3}]}
+    values = {**plan_to_dict(plan), "moved_certificate": wrong_op}
+    with pytest.raises(InputError, match="moved_certificate: at: op must be a string, not 3"):
         plan_from_dict(values)
 
 

@@ -9,13 +9,14 @@ import pytest
 from support.cases import seeds
 from support.spill_oracle import Case, random_unused_case
 
-from cpplan.model.certificates import ForcedAt, RoomPrices
+from cpplan.model.certificates import ForcedAt, ForcedMoves, RoomPrices
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
-from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
+from cpplan.verification.forced_moves import forced_moves_floor
+from cpplan.verification.moved_bound import moved_bytes_floor
 from cpplan.verification.moves import BareProgram
 
 # A result that nothing reads does not fit beside the input.
@@ -53,7 +54,7 @@ def test_room_prices_let_an_unused_result_go_to_the_slow_pool() -> None:
     prices = RoomPrices(0, (("f", 10),))
     assert UNUSED.least(any_order=False) == 4
     assert moved_bytes_floor(UNUSED.graph, still, plan, prices) <= 4
-    assert forced_moves_floor(UNUSED.graph, still, plan, ForcedAt("f")) <= 4
+    assert forced_moves_floor(UNUSED.graph, still, plan, ForcedMoves((ForcedAt("f"),))) <= 4
 
 
 @pytest.mark.parametrize("seed", seeds(80))
@@ -65,5 +66,5 @@ def test_no_certificate_proves_more_than_brute_force(seed: int) -> None:
         assert least is None or floor <= least
     least = case.least(any_order=True)
     for op in case.graph.ops:
-        floor = forced_moves_floor(case.graph, still, plan, ForcedAt(op.name))
+        floor = forced_moves_floor(case.graph, still, plan, ForcedMoves((ForcedAt(op.name),)))
         assert least is None or floor <= least

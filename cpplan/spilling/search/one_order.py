@@ -68,7 +68,7 @@ _REPACKING_SHARE = 0.8
 # Fewest gaps for which insertion comes before all other packing.
 _INSERTION_FIRST = 2_000
 # Share of the time left after the given order for the bound that holds for every order.
-EVERY_ORDER_SHARE = 0.2
+EVERY_ORDER_SHARE = 0.08
 # Share of the time for all eviction rules.
 _RULES_SHARE = 0.2
 # The same for the packing by address of the first of them, with many ops and little time.
