@@ -212,13 +212,16 @@ def live_problem(
                 less = min(room[number[output]], room[number[source]])
                 saved[output] = max(saved.get(output, 0), less)
         extra[k] -= sum(saved.values())
+    # Models of orders take no negative bytes of an op.
+    more = max(0, -int(extra.min(initial=0)))
     return OrderProblem(
         predecessors=graph.predecessors,
-        extra=extra,
+        extra=extra + more,
         size=problem.room[rows],
         accessed_by=tuple(tuple(sorted(accessed[row])) for row in rows.tolist()),
         present=~problem.written[rows],
         kept=problem.lasts[rows],
+        base=-more,
         names=tuple(op.name for op in graph.ops),
         storages=tuple(problem.names[row] for row in rows.tolist()),
     )

@@ -125,6 +125,7 @@ def test_the_least_peak_of_all_orders_bounds_moves(seed: int) -> None:
     case = random_spill_case(seed)
     problem, order = case.problem(), to_anf(case.graph).order
     live = live_problem(case.graph, problem, order, share=case.in_place)
+    assert live.extra.min(initial=0) >= 0  # as models of orders expect
     peak = min(live.peak(order) for order in every_order(live))
     least = case.least(any_order=True)
     assert least is None or bound_of_peak(problem, peak).value <= least
