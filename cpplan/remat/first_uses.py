@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.small_graphs import read_at_the_end
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import evict
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.local_search import search_schedules
-from cpplan.remat.search.packed_search import search_packed
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
@@ -26,12 +23,6 @@ def use_schedules() -> None:
     """Make 100 moves of the search over schedules, and drop values."""
     drop(_recomputable(), range(4), 12, _ENDLESS)
     search_schedules(_recomputable(), 12, range(4), Budget(_ENDLESS), moves=100)
-
-
-def use_packed_schedules() -> None:
-    """Make ten moves of the search over packed schedules, from no packing and from a known one."""
-    for offsets in (None, np.zeros(4, np.int64)):
-        search_packed(_recomputable(), 12, range(4), Budget(_ENDLESS), moves=10, offsets=offsets)
 
 
 def _recomputable() -> RematProblem:

@@ -17,14 +17,4 @@ SCHEDULES = LoopGroup(
     ),
     f"{_USES}:use_schedules",
 )
-PACKED_SCHEDULES = LoopGroup(
-    "packed-schedules",
-    (
-        "cpplan.remat.search.packed_kernel",
-        "cpplan.remat.search.run_names_kernel",
-        "cpplan.remat.search.separation_kernel",
-        "cpplan.remat.search.retention_kernel",
-    ),
-    f"{_USES}:use_packed_schedules",
-)
-LOOPS = EVICTION, SCHEDULES, PACKED_SCHEDULES
+LOOPS = EVICTION, SCHEDULES

@@ -131,12 +131,6 @@ class BestTrial:
         """True if the schedule was already packed."""
         return outcome.schedule in self._tried
 
-    def packing_of(self, outcome: RematOutcome) -> Packed | None:
-        """The packing of a schedule if it is the best one, else ``None``."""
-        if self.trial is None or self.trial.outcome.schedule != outcome.schedule:
-            return None
-        return self.trial.packed
-
     @property
     def settled(self) -> bool:
         """True if the search is over."""

@@ -1,8 +1,8 @@
 """Rematerialization: the least cost within a limit on bytes, or the fewest bytes within a cost.
 
 The search finds schedules within a limit on live bytes, and packs them. If a packing exceeds the
-limit, the limit on live bytes falls by that difference, and schedule and offsets are also searched
-for together. If a packing needs less because of aliases, the limit on live bytes rises.
+limit, the limit on live bytes falls by that difference. If a packing needs less because of aliases,
+the limit on live bytes rises.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.packed import Packed
 from cpplan.model.certificates import CutDuals, ForcedAt
 from cpplan.model.errors import InputError
-from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
@@ -28,8 +27,6 @@ from cpplan.remat.objectives import BestTrial, Halving, LeastBytes, LeastCost, M
 from cpplan.remat.peak_bounds import is_near
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.search.packed_search import NAME as TOGETHER
-from cpplan.remat.search.packed_search import PackedSchedule, search_packed
 from cpplan.remat.search.short_schedules import NAME as SHORT
 from cpplan.remat.search.short_schedules import short_schedules
 from cpplan.remat.tuning import active
@@ -43,11 +40,10 @@ _FOOTPRINT_SHARE = 0.2
 _SCHEDULE_SHARE = 0.3
 # Share of the time left for a schedule if none within the limit was found before.
 _MISSING_SHARE = 0.7
-# Largest live bytes of such a schedule, as a multiple of the limit, from which schedule and
-# offsets are searched for together.
-_MISSING_NEAR = 1.003
 # Share of the time left for packing a schedule.
 _PACKING_SHARE = 0.15
+# The same within a limit on the bytes.
+_WITHIN_PACKING_SHARE = 0.3
 # Share of the time left for packing an order without repetitions.
 _ONCE_SHARE = 0.5
 # The same, if only units without cost may run again.
@@ -56,10 +52,6 @@ _FREE_ORDER_SHARE = 0.8
 _PROOF_SHARE = 0.08
 # Small problems: share of the time before short schedules are tried one by one.
 _SMALL_SHARE = 0.5
-# Share of the time for schedule and offsets together, after a packing exceeded the limit.
-_TOGETHER_SHARE = 0.85
-# The same, the first time: a schedule with slightly fewer live bytes may pack.
-_FIRST_TOGETHER_SHARE = 0.3
 # Least peak: share of the time for a first schedule within the cost.
 _BEGIN_SHARE = 0.25
 # The same, above a bound just proved.
@@ -72,31 +64,23 @@ _DESCENDING_SHARE = 0.85
 _DESCENT_SHARE = 0.5
 # Share of the time left for the proof of a peak that is near the bound.
 _NEAR_SHARE = 0.15
-# Share of the time below which schedule and offsets together are not searched: with a thousand
-# ops, the start takes a second.
-_TOGETHER_LEAST = 0.1
 # Seconds for packing a schedule, besides its search, for deadlines that count work.
 _PACK_WORK = 0.02
 # Peaks tried on the way to the least one within a cost.
 _BISECTIONS = 8
-# Largest live bytes of a schedule, as a multiple of the limit, that schedule and offsets together
-# may bring below it.
-_TOGETHER_NEAR = 1.05
-# Share of the time for all of them.
+# Share of the time for schedules with far fewer live bytes, which pack at once.
 _FALL_BACK_SHARE = 0.4
 # The same, the first time.
 _FIRST_FALL_BACK_SHARE = 0.15
-# Share of the time left for packing each of them.
+# Share of the time left for packing each short schedule.
 _SHORT_SHARE = 0.1
-# Turns of schedule and offsets together with other seeds, after all searches have ended.
-_MORE_TURNS = 4
 # Units up to which short schedules are tried, and most repetitions in them. There are too many
 # schedules beyond that.
 _SHORT_UNITS = 12
 
 # Reasons for an early end of a run.
 ENDED = "the searches for schedules have ended, and short schedules were packed one by one"
-ENDED_LARGE = "the searches for schedules, and for schedules with offsets, have ended"
+ENDED_LARGE = "the searches for schedules have ended"
 ENDED_CHEAP = "the searches for schedules of this cost have ended"
 ENDED_CHEAP_ALL = f"{ENDED_CHEAP}, and the bound holds for those of any cost"
 NOTHING_AGAIN = (
@@ -109,12 +93,6 @@ class Packer(Protocol):
     """A function that packs a program within a deadline."""
 
     def __call__(self, program: Program, deadline: Deadline, /) -> Packed: ...
-
-
-class Placer(Protocol):
-    """A function that takes offsets found for a program."""
-
-    def __call__(self, program: Program, offsets: Ints, name: str, /) -> Packed: ...
 
 
 class OrderSearch(Protocol):
@@ -176,9 +154,8 @@ class RematSearch:
         True if the order may change; else first runs keep the program's order.
     order
         A search for orders without repetitions, if the order may change.
-    pack, place
-        Functions that pack a program and that take offsets found for it; ``place`` is ``None``
-        where such offsets are not valid: with several pools, or shared bytes.
+    pack
+        Function that packs a program.
     candidates
         Alias candidates, if storages may share bytes.
     report
@@ -196,14 +173,13 @@ class RematSearch:
         joint: bool,
         order: OrderSearch | None = None,
         pack: Packer,
-        place: Placer | None = None,
         candidates: Sequence[AliasCandidate] = (),
         report: Callable[[str], None] = lambda text: None,
         stop_early: Callable[[str], None] = lambda reason: None,
     ):
         if len(program.order) > len(program.graph.ops):
             raise InputError("remat=True needs a program that runs every op once")
-        self.program, self._pack, self._place = program, pack, place
+        self.program, self._pack = program, pack
         self._residency, self._joint, self._order = residency, joint, order
         self._sharing = bool(candidates)
         in_place = any(candidate.in_place for candidate in candidates)
@@ -217,7 +193,6 @@ class RematSearch:
         )
         self.schedules = ScheduleSearch(self.known, joint=joint)
         self._report, self._stop_early = report, stop_early
-        self._together = 0
         # Least peaks that a proof was tried for.
         self._near: set[int] = set()
 
@@ -249,7 +224,6 @@ class RematSearch:
             if not best.settled:
                 self.schedules.bound_cost(limit, budget)
             self._pack_short(best, math.inf if self._sharing else limit, budget)
-            self._vary(best, objective, budget)
         except KeyboardInterrupt:
             budget.deadline.cancel()
         if best.trial is None:
@@ -324,32 +298,19 @@ class RematSearch:
         # A search that ran out of time continues in the next turn.
         following = Turn.AGAIN if slot.deadline.expired() else Turn.LAST
         if outcome.peak > limit:
-            if known.none_within(limit):
-                return Turn.LAST
-            near = outcome.peak <= _MISSING_NEAR * objective.limit
-            if following is Turn.AGAIN and near and not objective.fits(best.trial):
-                # The search for schedules continues afterwards.
-                slot = work.share(_FIRST_TOGETHER_SHARE)
-                self._search_together(best, objective.limit, outcome, slot)
-            return following
+            return Turn.LAST if known.none_within(limit) else following
         if best.tried(outcome):
             return following
         # An order without repetitions is worth more effort to pack.
         once = outcome.cost <= known.base
-        trial = self._try(outcome, work.share(_ONCE_SHARE if once else _PACKING_SHARE))
+        trial = self._try(outcome, work.share(_ONCE_SHARE if once else _WITHIN_PACKING_SHARE))
         best.offer(trial)
         moving.packed(outcome.peak, trial.over(objective.limit))
-        if self._place is not None:
-            # Briefly the first time: just above the bound, no schedule has far fewer live bytes.
-            share = _FIRST_FALL_BACK_SHARE if effort == 1 else _FALL_BACK_SHARE
-            self._fall_back(best, objective, work.share(share))
+        # Briefly the first time: just above the bound, no schedule has far fewer live bytes.
+        share = _FIRST_FALL_BACK_SHARE if effort == 1 else _FALL_BACK_SHARE
+        self._fall_back(best, objective, work.share(share))
         if trial.over(objective.limit) <= 0 or not objective.promises(outcome, best.trial):
             return Turn.AGAIN
-        # Briefly the first time: a schedule with slightly fewer live bytes may pack.
-        share = _FIRST_TOGETHER_SHARE if effort == 1 else _TOGETHER_SHARE
-        self._search_together(
-            best, objective.limit, outcome, work.share(share), packed=trial.packed
-        )
         return Turn.LONGER
 
     def _fall_back(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
@@ -366,17 +327,6 @@ class RematSearch:
                 start = self.schedules.start(live, slot)
             if start.peak <= live:
                 best.offer(self._try(start, slot))
-
-    def _vary(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
-        """Search for schedule and offsets with other seeds, after all searches have ended."""
-        start = self.known.best(objective.limit)
-        if self._place is None or start.peak > _TOGETHER_NEAR * objective.limit:
-            return
-        for _ in range(_MORE_TURNS):
-            if best.settled or budget.deadline.expired():
-                break
-            packed = best.packing_of(start)
-            self._search_together(best, objective.limit, start, budget.share(0.5), packed=packed)
 
     def _once(self, most: float, budget: Budget) -> Trial:
         """The best packing found of an order without repetitions."""
@@ -428,12 +378,6 @@ class RematSearch:
         elif search.few:
             return Turn.LAST
         assert best.trial is not None
-        if self._place is not None and best.trial.packed.peak > outcome.peak:
-            # Halfway between the live bytes and the peak of the packing.
-            limit = (outcome.peak + best.trial.packed.peak) // 2
-            slot = budget.share(_DESCENT_SHARE)
-            if slot.deadline.remaining() >= _TOGETHER_LEAST * budget.deadline.seconds:
-                self._search_together(best, limit, outcome, slot, target=most)
         return Turn.LAST if best.trial is before and search.ended(most) else Turn.AGAIN
 
     def _order_of(self, schedule: Sequence[int]) -> tuple[int, ...]:
@@ -466,46 +410,6 @@ class RematSearch:
         with suppress(TimeUpError):
             for schedule in itertools.islice(found, active().most_short):
                 yield self.known.measure(schedule, SHORT)
-
-    def _search_together(
-        self,
-        best: BestTrial,
-        limit: int,
-        start: RematOutcome,
-        budget: Budget,
-        target: float = 0,
-        packed: Packed | None = None,
-    ) -> None:
-        """Search for schedule and offsets at once, within a limit, until the cost is ``target``.
-
-        The search begins with the offsets of ``packed``, the packing of ``start``, if given.
-        """
-        place = self._place
-        if place is None or len(self.problem) > active().together_units:
-            return
-
-        def add(found: PackedSchedule) -> None:
-            outcome = self.known.measure(found.schedule, TOGETHER)
-            order = self._order_of(found.schedule)
-            if order == self.problem.expand(found.schedule):
-                packed = place(Program(self.program.graph, order), found.offsets, TOGETHER)
-                best.offer(Trial(outcome, packed))
-            else:
-                best.offer(self._try(outcome, budget))
-            self._report(f"{TOGETHER}: {found.peak} B, cost +{self._extra(found.cost):.2%}")
-
-        search_packed(
-            self.problem,
-            limit,
-            start.schedule,
-            budget.reseeded(self._together),
-            residency=self._residency,
-            target_cost=target,
-            joint=self._joint,
-            offsets=None if packed is None else packed.offsets,
-            report=add,
-        )
-        self._together += 1
 
     def _judged(self, best: BestTrial, limit: int | None) -> Rematerialized:
         """Result for the best trial, with the bounds proved so far."""

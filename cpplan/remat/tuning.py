@@ -17,8 +17,6 @@ class RematTuning:
         Least seconds for each op to begin the search, to find something, and to check the plan.
     order_share
         Limited cost: share of the time for orders without repetitions, and for packing them.
-    together_units
-        Units up to which schedule and offsets are searched for together.
     fall_back
         Limits to try if nothing fits yet, as shares of the limit.
     most_short
@@ -29,19 +27,15 @@ class RematTuning:
         Limits tried for a start of least peak, each halfway.
     cp_sat_units
         Units up to which CP-SAT searches for the whole schedule.
-    most_retentions
-        Retentions up to which separation is tried.
     """
 
     seconds_an_op: float = 100e-6
     order_share: float = 0.3
-    together_units: int = 1_000_000
     fall_back: tuple[float, ...] = (0.96, 0.92, 0.87, 0.8, 0.7)
     most_short: int = 500
     grace: float = 1.0
     halvings: int = 8
     cp_sat_units: int = 80
-    most_retentions: int = 6000
 
 
 def active() -> RematTuning:

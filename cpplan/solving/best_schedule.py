@@ -49,7 +49,6 @@ def rematerialize(run: Run, source: Program | Problem) -> Rematerialized:
         joint=joint,
         order=search_within(run, source) if joint else None,
         pack=run.pack,
-        place=run.place if run.request.pools is None and not run.sharing else None,
         candidates=candidates,
         report=lambda text: run.record(None, None, text),
         stop_early=run.stop_early,

@@ -408,7 +408,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         {"solving": {"joint_ops": 0, "joint_ops_in_the_end": 0}},
     ),
     "orders without the beam": (ORDERED, ((ordering_solve, "COMPILED", ()),)),
-    "schedules without their offsets": (SCHEDULES, {"remat": {"together_units": 0}}),
     "schedules without the chain program": (WITHIN, ((portfolio, "as_chain", nothing),)),
     "schedules without reach": (
         SCHEDULES,

@@ -70,8 +70,8 @@ def test_tuning_that_is_not_understood_is_refused(given: Any, message: str) -> N
 
 def test_overrides_hold_within_their_block(tune: Callable[..., None]) -> None:
     tune(OrderingTuning, few_ops=0)
-    tune(RematTuning, most_retentions=6)
-    assert (tuned(OrderingTuning).few_ops, tuned(RematTuning).most_retentions) == (0, 6)
+    tune(RematTuning, most_short=6)
+    assert (tuned(OrderingTuning).few_ops, tuned(RematTuning).most_short) == (0, 6)
     with using(Tuning()):
         assert tuned(RematTuning) == RematTuning()
-    assert tuned(RematTuning).most_retentions == 6
+    assert tuned(RematTuning).most_short == 6
