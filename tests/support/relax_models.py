@@ -12,8 +12,19 @@ from tvm import relax
 from tvm.relax import op
 from tvm.script import relax as R
 
+import cpplan.tvm
+from cpplan.io.tvm.passes import PlannedFunction
+
 # A module, and inputs of its function ``main``.
 Model = tuple[Any, list[np.ndarray]]
+
+# Options of the planner that modules are tried with.
+OPTIONS = (
+    {},
+    {"in_place": True},
+    {"order": "search", "in_place": True},
+    {"remat": True, "cost_limit": 1.5, "in_place": True, "time_limit": 2},
+)
 
 
 def random_values(*shapes: tuple[int, ...], seed: int = 0) -> list[np.ndarray]:
@@ -147,3 +158,34 @@ def static_plan_bytes(module: Any) -> int:
         if isinstance(binding.value, relax.Call)
         and getattr(binding.value.op, "name", "") == "relax.memory.alloc_storage"
     )
+
+
+def equal(found: list[np.ndarray], expected: list[np.ndarray]) -> bool:
+    """True if all arrays have the same bytes."""
+    return [(a.shape, a.tobytes()) for a in found] == [(a.shape, a.tobytes()) for a in expected]
+
+
+def check(
+    module: Any, inputs: list[np.ndarray], *, expected_of: Any = "default", **options: Any
+) -> list[PlannedFunction]:
+    """Plans of a module that gives the same results with its memory planned and without."""
+    expected = run(compiled(module, expected_of), inputs)
+    planned = compiled(module, cpplan.tvm.pipeline(**options))
+    assert equal(run(planned, inputs), expected)
+    # Storages are taken again from the runtime's pool.
+    assert equal(run(planned, inputs), expected)
+    return list(cpplan.tvm.last_plans())
+
+
+def storages_of(module: Any, **options: Any) -> int:
+    """Number of storages in the planned module."""
+    lowered = tvm.transform.Sequential(
+        [
+            getattr(relax.transform, name)()
+            for name in (
+                "LegalizeOps", "RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking",
+                "CallTIRRewrite",
+            )
+        ]
+    )(module)  # fmt: skip
+    return cpplan.tvm.PlanMemory(**options)(lowered)["main"].script().count("alloc_storage")
