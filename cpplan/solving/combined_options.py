@@ -31,10 +31,6 @@ def _reruns(request: Request) -> bool:
     return (request.remat or request.split) and not (request.spill and request.remat)
 
 
-def _is_limited(request: Request) -> bool:
-    return request.capacity is not None or request.memory_limit is not None
-
-
 def _has_full_pools(request: Request) -> bool:
     pools = _pools(request)
     return bool(pools) and all(pool.capacity is not None for pool in pools)

@@ -47,17 +47,6 @@ def joined(schedule, length, low, high, new, size, other):
 
 
 @compiled_loop
-def pick_repeated(random, schedule, length, count):
-    """The position of a unit that runs more than once, or -1."""
-    start = random.integers(0, length)
-    for k in range(length):
-        position = (start + k) % length
-        if count[schedule[position]] > 1:
-            return position
-    return -1
-
-
-@compiled_loop
 def keeps_order(profile, schedule, low, high, new, size):
     """True if first runs keep their order. O(window²) at worst, as windows are short."""
     at = low
