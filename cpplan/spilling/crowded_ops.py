@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -125,20 +125,21 @@ class CrowdedOps:
             for earlier in graph.predecessors[op]:
                 self.after[earlier] |= self.after[op] | 1 << op
 
-    def crowded(self, deadline: Deadline) -> list[CrowdedOp]:
-        """Ops with an excess; by minimum cuts, as far as the time goes."""
+    def crowded(self, deadline: Deadline) -> Iterator[CrowdedOp]:
+        """Yield the ops with an excess, the largest first; by minimum cuts in the time given."""
         capacity = self.problem.capacity
         forced: Ints = self._cuts.bounds.copy()
         self._cuts.run(deadline, above=capacity)
-        found = []
-        for op in np.flatnonzero(self._cuts.bounds > capacity).tolist():
-            if forced[op] > capacity:
-                excess = int(forced[op]) - capacity
-                found.append(CrowdedOp(op, excess, self._absent(op, certain=True), cut=False))
-            if self._cuts.bounds[op] > forced[op]:
-                excess = int(self._cuts.bounds[op]) - capacity
-                found.append(CrowdedOp(op, excess, self._absent(op, certain=False), cut=True))
-        return found
+        proved = np.stack([self._cuts.bounds, forced])
+        # An op whose cut proves no more than what is live in every order is listed once.
+        proved[0, proved[0] == forced] = 0
+        for k in np.argsort(-proved, axis=None, kind="stable").tolist():
+            way, op = divmod(k, self.count)
+            excess = int(proved[way, op]) - capacity
+            if excess <= 0:
+                return
+            cut = way == 0
+            yield CrowdedOp(op, excess, self._absent(op, certain=not cut), cut)
 
     def proof(self, op: CrowdedOp) -> CutFlow | ForcedAt:
         """The certificate of the excess."""

@@ -41,23 +41,20 @@ def bound_of_every_order(
 ) -> MovedBound:
     """The bound proved by ops that leave too little room, which holds for every order.
 
-    Ops are taken one after another, by falling cost that each proves alone, if they raise the
-    bound. The constants are added, which begin in the slow pool. When the deadline passes, the
-    remaining ops are left out, which lowers the bound. The search needs 2 × ops² bits of memory:
-    graphs with more ops than ``every_order_ops`` of the tuning get no such bound.
+    Ops are taken one after another, by falling excess, if they raise the bound. The constants are
+    added, which begin in the slow pool. When the deadline passes, the remaining ops are left out,
+    which lowers the bound. The search needs 2 × ops² bits of memory: graphs with more ops than
+    ``every_order_ops`` of the tuning get no such bound.
     """
     if not graph.ops or len(graph.ops) > active().every_order_ops:
         return MovedBound(0, NOTHING)
     deadline = deadline or Deadline(math.inf)
     ops = CrowdedOps(graph, problem, order, share=share)
     chosen = _Chosen(ops)
-    crowded = ops.crowded(deadline.share(_CUTS_SHARE))
-    alone = [chosen.gain(one) for one in crowded]
-    for rank in sorted(range(len(crowded)), key=lambda k: -alone[k]):
+    for op in ops.crowded(deadline.share(_CUTS_SHARE)):
         if deadline.expired():
             break
-        if chosen.gain(crowded[rank]) > 0:
-            chosen.add(crowded[rank])
+        chosen.add_if_better(op)
     unit = problem.grain << PLACES
     value = -(-((ops.costs.streamed << PLACES) + chosen.total) // unit) * problem.grain
     if not value:
@@ -106,21 +103,20 @@ class _Chosen:
         # For each storage, the ops at which it may be absent.
         self._at: dict[int, list[int]] = {}
 
-    def gain(self, op: CrowdedOp) -> int:
-        """Cost by which another op raises the total."""
+    def add_if_better(self, op: CrowdedOp) -> None:
+        """Take another op if it raises the total."""
         proved = self._proved_with(op)
-        return sum(proved.values()) - sum(self._proved[k] for k in proved if k < len(self.ops))
-
-    def add(self, op: CrowdedOp) -> None:
-        """Take another op."""
-        proved = self._proved_with(op)
-        self._proved.append(0)
+        total = self.total + sum(proved.values())
+        total -= sum(self._proved[k] for k in proved if k < len(self.ops))
+        if total <= self.total:
+            return
         for storage in op.absent:
             self._at.setdefault(storage, []).append(len(self.ops))
         self.ops.append(op)
+        self._proved.append(0)
         for k, cost in proved.items():
-            self.total += cost - self._proved[k]
             self._proved[k] = cost
+        self.total = total
 
     def _proved_with(self, op: CrowdedOp) -> dict[int, int]:
         """The cost that another op proves, and anew those of all that share storages with it."""

@@ -19,9 +19,10 @@ from cpplan.model.certificates import CutFlow, ForcedAt, ForcedMoves
 from cpplan.model.errors import VerificationError
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
+from cpplan.runtime.deadline import Deadline
 from cpplan.spilling import every_order as planner
 from cpplan.spilling.bounds import MovedBound
-from cpplan.spilling.crowded_ops import live_problem
+from cpplan.spilling.crowded_ops import CrowdedOps, live_problem
 from cpplan.spilling.every_order import bound_of_every_order, bound_of_peak, cheapest_cover
 from cpplan.verification import forced_moves as checker
 from cpplan.verification.forced_moves import forced_moves_floor
@@ -79,6 +80,25 @@ def test_every_layer_moves_its_own_input() -> None:
     assert (bound.value, floor, bound.name) == (4 + 8 + 8, 20, "forced moves")
     assert isinstance(bound.certificate, ForcedMoves)
     assert len(bound.certificate.at) == 3
+
+
+def test_no_op_is_looked_at_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a training step of 5,000 ops, looking at all took 23 s, whatever the deadline."""
+    looked = []
+    absent = CrowdedOps._absent
+
+    def look(self: CrowdedOps, op: int, *, certain: bool) -> tuple[int, ...]:
+        looked.append(op)
+        return absent(self, op, certain=certain)
+
+    monkeypatch.setattr(CrowdedOps, "_absent", look)
+    graph, pools = residual_layers(40), (Pool("fast", 12), Pool("slow"))
+    case, order = Case(graph, Residency(), pools, in_place=False), to_anf(graph).order
+    options = {"share": False, "deadline": Deadline(0)}
+    assert bound_of_every_order(graph, case.problem(), order, **options).value == 0
+    assert len(looked) <= 1
+    assert bound_of_every_order(graph, case.problem(), order, share=False).value > 0
+    assert len(looked) > 40
 
 
 def test_a_certificate_of_forced_moves_is_checked_again() -> None:
