@@ -29,6 +29,8 @@ PLACES = 16
 MOST_SUMS = 256
 # Share of the time for minimum cuts.
 _CUTS_SHARE = 0.6
+# Approximate seconds for an op and a storage that may be absent, where time is counted in work.
+_SECONDS_PER_ABSENCE = 5e-6
 
 
 def bound_of_every_order(
@@ -55,6 +57,7 @@ def bound_of_every_order(
         if deadline.expired():
             break
         chosen.add_if_better(op)
+        deadline.spend(_SECONDS_PER_ABSENCE * len(op.absent))
     unit = problem.grain << PLACES
     value = -(-((ops.costs.streamed << PLACES) + chosen.total) // unit) * problem.grain
     if not value:
