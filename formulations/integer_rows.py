@@ -54,12 +54,15 @@ class Relaxed(NamedTuple):
         Estimated work, the same in every repetition of the run.
     duals
         Dual of every row, in floating point, from which the bound was proved.
+    values
+        Value of every variable in the relaxation's solution.
     """
 
     bound: int | None
     infeasible: bool
     seconds: float
     duals: Sequence[float] = ()
+    values: Sequence[float] = ()
 
 
 @dataclass(eq=False)
@@ -139,15 +142,15 @@ class IntegerRows:
         if self.impossible:
             return Relaxed(None, True, 0.0, [float(self._missed(row)) for row in self.rows])
         began = time.monotonic()
-        duals, status, work = self._duals(self.cost, seconds, deterministic)
+        duals, values, status, work = self._solve(self.cost, seconds, deterministic)
         if duals is not None:
             value = self._certified(duals, self.cost)
-            return Relaxed(self.constant + value, False, work, duals)
+            return Relaxed(self.constant + value, False, work, duals, values)
         if status not in (pywraplp.Solver.INFEASIBLE, pywraplp.Solver.ABNORMAL):
             return Relaxed(None, False, work)
         # Minimise the largest violation of a row: the duals of this program prove infeasibility.
         spent = work if deterministic else time.monotonic() - began
-        duals, _, more = self._duals(None, max(0.0, seconds - spent), deterministic)
+        duals, _, _, more = self._solve(None, max(0.0, seconds - spent), deterministic)
         if duals is None or self._certified(duals, self._nothing) <= 0:
             return Relaxed(None, False, work + more)
         return Relaxed(None, True, work + more, duals)
@@ -187,10 +190,10 @@ class IntegerRows:
         pairs = zip(columns, coefficients, strict=True)
         return sum(a * self.upper[x] for x, a in pairs if a > 0) < at_least
 
-    def _duals(
+    def _solve(
         self, cost: list[int] | None, seconds: float, deterministic: bool
-    ) -> tuple[list[float] | None, int, float]:
-        """Duals of the relaxation's rows, the solver's status and the work done, in seconds.
+    ) -> tuple[list[float] | None, list[float], int, float]:
+        """Duals and values of the relaxation, the solver's status and the work done, in seconds.
 
         Without costs, the largest violation of a row is minimised.
         """
@@ -227,9 +230,11 @@ class IntegerRows:
         status = solver.Solve()
         work = (_SECONDS_PER_ITERATION * (solver.iterations() + 1) + _SECONDS_PER_TERM) * entries
         if status not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
-            return None, status, work
+            return None, [], status, work
         found = zip(constraints, scales, strict=True)
-        return [unit * c.dual_value() / scale for c, scale in found], status, work
+        duals = [unit * c.dual_value() / scale for c, scale in found]
+        solution = zip(columns, self.upper, strict=True)
+        return duals, [column.solution_value() * u for column, u in solution], status, work
 
     def _certified(self, duals: Sequence[float], cost: list[int], places: int = _PLACES) -> int:
         """The bound that these duals give on the optimum, valid for any duals, rounded up."""

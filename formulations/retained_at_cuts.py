@@ -384,6 +384,13 @@ class CutModel:
             terms = [(1, int(then)), *other, (-1, int(what))]
             self.rows.add(terms, 0, rule, *map(int, indices))
 
+    def runs_again(self, values: Sequence[float]) -> np.ndarray:
+        """Runs of each unit beyond its first, for values of the variables."""
+        # The columns of the constants 0 and 1 are the last two.
+        known = np.array([*values, 1.0, 0.0])
+        again: np.ndarray = known[self.runs].sum(axis=0) - 1.0
+        return again
+
     def extra_of(self, bound: int) -> Fraction:
         """Bound on a schedule's cost beyond every unit once, for a bound of the rows."""
         return max(0, bound) * self.cost_unit

@@ -1,30 +1,35 @@
 """Lower bounds on the live bytes of every schedule within a limit on the cost.
 
 If every schedule within a limit on the bytes costs more than allowed, the limit is too small. The
-cost is bounded from the storages retained at some cuts (``cut_bounds``). The units that bound it
-most as the only cut are chosen once, for a limit halfway; then one of them, two, four, … raise the
-limit in turn. From a limit that is too small, Newton's method leads to the next: with the same
-duals, the bound on the cost falls by the price of a byte, so that a limit is too small as long as
-the bound exceeds the cost allowed.
+cost is bounded from the storages retained at some cuts (``cut_bounds``). Cuts are chosen for a
+limit halfway to the best peak known, and then raise the bound as far as they can. From a limit that
+is too small, Newton's method leads to the next: with the same duals, the bound on the cost falls by
+the price of a byte, so that a limit is too small as long as the bound exceeds the cost allowed. If
+the cuts do not prove that a limit is too small, the next limit is nearer to the bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from cpplan.model.certificates import CutDuals
 from cpplan.model.remat_problem import RematProblem
-from cpplan.remat.cut_bounds import CUT_UNITS, CutSearch, heaviest, spread
+from cpplan.remat.cut_bounds import CutSearch
+from cpplan.remat.cut_choice import CutChoice
 from cpplan.runtime.budget import Budget
 
 # The part of the peak that is not worth another limit.
 _PRECISION = 0.001
 # The part of the gap that is not worth another limit with the same cuts.
-_GAP_STEP = 1 / 16
+_GAP_STEP = 1 / 32
+# Limits for which cuts are chosen, as parts of the gap above the bound: the first, the least, and
+# their ratio after a failure.
+_FIRST_STEP, _LEAST_STEP, _STEP_GROWTH = 0.5, 0.02, 2.0
+# Share of the time left for the choice of cuts at one limit.
+_CHOICE_SHARE = 0.7
 # Part of Newton's step that is taken: with less room, more storages are known not to fit.
 _STEP = 0.99
 
@@ -74,11 +79,7 @@ class PeakSearch:
         base = sum(map(Fraction, problem.cost), Fraction(0))
         self._problem, self._order, self._extra = problem, order, float(most - base)
         self._too_much = exceeds or (lambda extra: base + extra > most)
-        # Precedences between first runs, found when they are first needed.
-        self._before: np.ndarray | None = None
-        # Weights of the units that were tried as the only cut, and the limit of the first of them.
-        self._weight: dict[int, float] = {}
-        self._weighed_at = 0
+        self._choice: CutChoice | None = None
         self._low = self._peak = 0
 
     def run(self, least: int, peak: int, budget: Budget) -> PeakBound | None:
@@ -90,53 +91,51 @@ class PeakSearch:
         self._low, self._peak = max(self._low, least), peak
         self._budget = budget
         self._found: PeakBound | None = None
-        before = -1
-        while before < self._low < peak and not budget.deadline.expired():
-            before = self._low
-            middle = peak - 1 if is_near(self._low, peak) else (self._low + peak) // 2
-            for cuts in self._sets(middle):
-                self._raise(cuts, self._low if len(cuts) > 1 else middle)
-                if self._low >= peak or budget.deadline.expired():
-                    break
+        step = _FIRST_STEP
+        while self._low < self._peak and step > _LEAST_STEP and not budget.deadline.expired():
+            gap = self._peak - self._low
+            near = is_near(self._low, self._peak)
+            limit = self._peak - 1 if near else self._low + int(step * gap)
+            if near:
+                # Cuts that prove nothing at lower limits may prove that nothing fits.
+                self._choice = None
+            if self._prove(limit):
+                step = min(_STEP_GROWTH * step, _FIRST_STEP)
+            elif near:
+                break
+            else:
+                step /= _STEP_GROWTH
         return self._found
 
-    def _search(self, limit: int) -> CutSearch:
-        """A search for the bound on the cost within a limit."""
-        if self._before is None and len(self._problem) <= CUT_UNITS:
-            from formulations.retained_at_cuts import precedence
-
-            self._before = precedence(self._problem, self._order)
-        return CutSearch(self._problem, limit, self._budget, self._order, before=self._before)
-
-    def _sets(self, limit: int) -> Iterator[tuple[int, ...]]:
-        """Sets of cuts: the heaviest units of the heaviest path, and heavy ones all along it."""
-        last = limit == self._peak - 1
-        if len(self._weight) == len(self._problem) or (last and limit != self._weighed_at):
-            self._weight.clear()
-            self._weighed_at = limit
-        weight, count = self._weight, 1
-        path = self._search(limit).weighted_path(weight)
-        while path:
-            yield from dict.fromkeys((heaviest(path, weight, count), spread(path, weight, count)))
-            if count >= len(path):
+    def _prove(self, limit: int) -> bool:
+        """Choose cuts at a limit, and raise the bound with them; true if the limit is too small."""
+        cuts: tuple[int, ...] = ()
+        search = self._at(limit)
+        for tried in search.grow(self._budget.deadline.share(_CHOICE_SHARE)):
+            cuts = tried.cuts
+            if self._raised(search):
                 break
-            count *= 2
+            if self._found is None and search.choice is not self._choice:
+                # The bound so far, if no time is left for more.
+                self._choice = search.choice
+                self._raise(cuts, self._following(search))
+        self._choice = search.choice
+        if cuts:
+            self._raise(cuts, self._following(search))
+        return self._raised(search)
 
     def _raise(self, cuts: tuple[int, ...], limit: int) -> None:
         """Raise the bound as far as these cuts do, from a limit on."""
-        high = self._peak
-        if is_near(self._low, high):
-            # Of a gap too small for steps, all of it or nothing.
-            limit = high - 1
+        high, limit = self._peak, max(limit, self._low)
         while self._low <= limit < high and not self._budget.deadline.expired():
-            step = self._try(limit, cuts)
-            if step is None and limit == self._low:
-                return
-            if step is None:
+            search = self._at(limit)
+            search.relax(cuts, self._budget.deadline)
+            if self._raised(search):
+                limit = self._following(search)
+            elif limit > self._low:
                 high = limit
             else:
-                self._low = limit + 1
-                limit += step
+                return
             if is_near(self._low, self._peak):
                 limit = self._peak - 1
             elif min(limit, high) - self._low <= _GAP_STEP * (self._peak - self._low):
@@ -144,15 +143,30 @@ class PeakSearch:
             elif limit >= high:
                 limit = (self._low + high) // 2
 
-    def _try(self, limit: int, cuts: tuple[int, ...]) -> int | None:
-        """Bytes by which a limit may rise, by its duals, if it is too small; else ``None``."""
-        search = self._search(limit)
-        search.relax(cuts, self._budget.deadline)
+    def _at(self, limit: int) -> CutSearch:
+        """A search for the bound on the cost within a limit."""
+        return CutSearch(self._problem, limit, self._budget, self._order, choice=self._choice)
+
+    def _raised(self, search: CutSearch) -> bool:
+        """True if a search's limit is too small, which raises the bound."""
+        if not (search.best.infeasible or self._too_much(search.best.extra)):
+            return False
         proof = search.certified()
-        if proof.certificate is None or not (proof.infeasible or self._too_much(proof.extra)):
-            return None
-        self._found = PeakBound(limit + 1, proof.certificate, proof.infeasible)
-        price = search.price_of_a_byte()
-        if proof.infeasible or not price:
-            return (self._peak - limit) // 2
-        return int(min(_STEP * (float(proof.extra) - self._extra) / price, self._peak - limit))
+        if proof.certificate is None:
+            return False
+        if search.limit >= self._low:
+            self._low = search.limit + 1
+            self._found = PeakBound(search.limit + 1, proof.certificate, proof.infeasible)
+        return True
+
+    def _following(self, search: CutSearch) -> int:
+        """The limit at which a search's duals bound the cost by just what is allowed."""
+        limit, price = search.limit, search.price_of_a_byte()
+        if search.best.infeasible:
+            return (limit + self._peak) // 2
+        if not price:
+            return self._low
+        step = (float(search.best.extra) - self._extra) / price
+        # Upwards a little less: with less room, more storages are known not to fit.
+        step *= _STEP if step > 0 else 1.0
+        return math.floor(max(self._low, min(limit + step, self._peak)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -18,14 +19,19 @@ from support.remat_oracle import (
 
 import cpplan
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
+from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, CutSearch, cut_bound
 from cpplan.remat.peak_bounds import PeakSearch
 from cpplan.remat.problem import remat_problem
+from cpplan.remat.relaxed import relax_repetition
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_plan
 
 DATASETS = Path(__file__).parents[2] / "datasets"
+
+
+def load(name):
+    return cpplan.load(DATASETS / name)
 
 
 @pytest.mark.parametrize("seed", seeds(16))
@@ -251,10 +257,46 @@ def test_a_value_that_must_be_kept_leaves_no_room_for_the_loss():
 
     While the last gradient is made, nothing else needs to be live; less than the loss is no room.
     """
-    graph = cpplan.load(DATASETS / "training/mobilenet_training.json")
+    graph = load("training/mobilenet_training.json")
     plan = cpplan.solve(
         graph, remat=True, cost_limit=1.1, workers=1, time_limit=6, deterministic=True
     )
     assert (plan.status, plan.bound_by) == ("optimal", "live bytes at cuts")
     assert plan.lower_bound == 327_549_952 + 4  # the bytes of that step alone, and the loss
     assert check_plan(graph, plan).bound == "certificate"
+
+
+def test_sets_of_cuts_grow_to_larger_bounds():
+    """Each set is in an order that first runs must have, and proves more than the one before."""
+    problem = relax_repetition(remat_problem(load("training/unet_training.json")))
+    search = CutSearch(problem, 300_000_000, Budget(Deadline(4, deterministic=True)), None)
+    found = list(search.grow(search.budget.deadline))
+    assert [tried.extra for tried in found] == sorted({tried.extra for tried in found})
+    for tried in found:
+        assert all(search.before[one, next_] for one, next_ in itertools.pairwise(tried.cuts))
+    assert len(found[-1].cuts) > 1
+    assert found[-1].extra == float(search.best.extra) > 1.3 * found[0].extra
+
+
+def test_few_cuts_chosen_one_by_one_prove_more_than_many_all_along():
+    """32 cuts at even distances, which take a minute, prove 13.9 % more work of DenseNet-121."""
+    problem = relax_repetition(
+        remat_problem(cpplan.load(DATASETS / "zoo/densenet121.train.json.gz"))
+    )
+    search = CutSearch(problem, 400_000_000, Budget(Deadline(8, deterministic=True)), None)
+    *_, last = search.grow(search.budget.deadline)
+    assert len(last.cuts) < 8
+    assert last.extra > 0.139 * float(sum(problem.cost))
+
+
+def test_work_on_cuts_is_the_same_in_every_run():
+    problem = relax_repetition(
+        remat_problem(cpplan.load(DATASETS / "training/vgg16_training.json"))
+    )
+    peak, most = problem.peak(tuple(first_order(problem))), 1.1 * float(sum(problem.cost))
+    bounds = {
+        PeakSearch(problem, most).run(0, peak, Budget(Deadline(1, deterministic=True)))
+        for _ in range(2)
+    }
+    assert len(bounds) == 1
+    assert None not in bounds

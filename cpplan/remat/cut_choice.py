@@ -1,0 +1,198 @@
+"""Choice of the cuts that together bound the cost of schedules most.
+
+Few cuts are enough, if they are the right ones: after each, other units must run again. A unit is a
+candidate if it leaves little room for all else: in its part of the listed order, it accesses the
+most bytes, or has the most live in every order. First every candidate is tried as the only cut.
+Its linear program says how often each unit runs again; so the next cut is the one after which units
+run again that do not yet run again with the cuts chosen, where those cost most. Then come units
+that access much, since what they force to run again may have to run a third time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from cpplan.model.remat_problem import RematProblem
+from cpplan.ordering.bounds import order_bounds
+from cpplan.remat.footprint import accessed_bytes
+from cpplan.runtime.deadline import Deadline
+
+# Parts of the listed order, each with two candidates.
+_PARTS = 24
+# Neighbours on either side that access no more bytes than a candidate.
+_NEIGHBOURS = 3
+# Share of the time for candidates as the only cut.
+_ALONE_SHARE = 0.4
+# Expected gain of a unit that accesses as much as may be live, as a part of the cost proved.
+_ACCESS_GAIN = 0.1
+# Expected gain of a unit at most so many places from a cut in the listed order.
+_NEAR, _NEAR_GAIN = 4, 2e-3
+# Factor of the expected gain after each cut that gained nothing.
+_FADING = 0.25
+# Part of the cost proved that a further cut must be expected to add, and must add.
+_LEAST_EXPECTED, _LEAST_GAIN = 1e-3, 1e-6
+# Cuts that a set grows to at most.
+_MOST_CUTS = 16
+
+
+class Tried(NamedTuple):
+    """The result of a linear program at some cuts.
+
+    Attributes
+    ----------
+    cuts
+        The cuts that the proof needs.
+    extra
+        Bound on the cost beyond that of every unit once.
+    again
+        Runs of each unit beyond its first, in the program's solution.
+    """
+
+    cuts: tuple[int, ...]
+    extra: float
+    again: np.ndarray
+
+
+class Relaxing(Protocol):
+    """A search for a bound within one limit, which tries sets of cuts."""
+
+    def relax(self, cuts: tuple[int, ...], deadline: Deadline, /) -> Tried | None:
+        """Try some cuts; ``None`` if that proves nothing."""
+
+    @property
+    def settled(self) -> bool:
+        """True if the bound is good enough."""
+
+
+class CutChoice:
+    """Sets of cuts that prove more and more; what was learned at one limit serves for others.
+
+    Parameters
+    ----------
+    problem
+        A problem whose precedences have no cycle.
+    before
+        Precedences of first runs: cuts must be in such an order.
+    order
+        All units in the order of their first runs, if only such schedules count.
+    """
+
+    def __init__(self, problem: RematProblem, before: np.ndarray, order: Sequence[int] | None):
+        self.before, self._cost = before, np.array(problem.cost, np.float64)
+        self._accessed = accessed_bytes(problem).astype(np.float64)
+        listed = np.arange(len(problem)) if order is None else np.array(order, np.int64)
+        self._listed, self._place = listed, np.argsort(listed)
+        self._first = _fullest_of_parts(listed, _needs(problem, order), self._accessed)
+        self._peaks = _local_peaks(listed, self._accessed)
+        self._alone: dict[int, Tried] = {}
+        self._best: tuple[int, ...] = ()
+        # Times that each unit gained nothing as a further cut.
+        self._failed: dict[int, int] = {}
+
+    def grow(self, search: Relaxing, limit: int, deadline: Deadline) -> Iterator[Tried]:
+        """Yield sets of cuts, each with a larger bound than the one before."""
+        best = self._begin(search, deadline)
+        if best is None:
+            return
+        yield best
+        failed = self._failed
+        while len(best.cuts) < _MOST_CUTS and not (deadline.expired() or search.settled):
+            unit = self._next(best, limit)
+            if unit is None:
+                return
+            cuts = self._with(best.cuts, unit)
+            tried = search.relax(cuts, deadline)
+            useless = {unit}
+            if tried is not None and tried.extra > best.extra * (1 + _LEAST_GAIN):
+                best, useless = tried, set(cuts).difference(tried.cuts)
+                self._best = best.cuts
+                yield best
+            failed.update((cut, failed.get(cut, 0) + 1) for cut in useless)
+
+    def _begin(self, search: Relaxing, deadline: Deadline) -> Tried | None:
+        """The best set at an earlier limit, or the best single cut."""
+        if self._best:
+            return search.relax(self._best, deadline)
+        slot = deadline.share(_ALONE_SHARE)
+        for unit in self._first:
+            if slot.expired() or search.settled:
+                break
+            if unit not in self._alone and (tried := search.relax((unit,), slot)) is not None:
+                self._alone[unit] = tried
+        best = max(self._alone.values(), key=lambda tried: tried.extra, default=None)
+        self._best = () if best is None else best.cuts
+        return best
+
+    def _next(self, best: Tried, limit: int) -> int | None:
+        """The unit that is expected to gain most as a further cut."""
+        gains = {
+            unit: float(self._cost @ np.maximum(0.0, tried.again - best.again))
+            for unit, tried in self._alone.items()
+        }
+        for unit in self._peaks:
+            more = _ACCESS_GAIN * best.extra * float(self._accessed[unit]) / max(limit, 1)
+            gains[unit] = gains.get(unit, 0.0) + more
+        for unit in self._beside(best.cuts):
+            more = _NEAR_GAIN * best.extra
+            gains[unit] = gains.get(unit, 0.0) + more
+        expected = {
+            unit: gain * _FADING ** self._failed.get(unit, 0)
+            for unit, gain in gains.items()
+            if unit not in best.cuts and self._in_order(best.cuts, unit)
+        }
+        least = _LEAST_EXPECTED * best.extra
+        worthwhile = [unit for unit, gain in expected.items() if gain > least]
+        return max(worthwhile, key=expected.__getitem__, default=None)
+
+    def _beside(self, cuts: tuple[int, ...]) -> set[int]:
+        """Units near the cuts in the listed order."""
+        places = self._place[list(cuts)][:, None] + np.arange(-_NEAR, _NEAR + 1)
+        inside = places[(places >= 0) & (places < len(self._listed))]
+        return set(self._listed[inside].tolist())
+
+    def _in_order(self, cuts: tuple[int, ...], unit: int) -> bool:
+        """True if a unit runs first before or after each of the cuts, in every schedule."""
+        return all(self.before[unit, cut] or self.before[cut, unit] for cut in cuts)
+
+    def _with(self, cuts: tuple[int, ...], unit: int) -> tuple[int, ...]:
+        place = sum(bool(self.before[cut, unit]) for cut in cuts)
+        return (*cuts[:place], unit, *cuts[place:])
+
+
+def _needs(problem: RematProblem, order: Sequence[int] | None) -> np.ndarray:
+    """Bytes live at each unit if nothing runs twice, in the given order or in every order."""
+    if order is None:
+        return order_bounds(problem.ordering).forced.astype(np.float64)
+    needs = np.zeros(len(problem))
+    needs[list(order)] = problem.pressure(tuple(order))
+    return needs
+
+
+def _fullest_of_parts(listed: np.ndarray, *rankings: np.ndarray) -> list[int]:
+    """The units of each part of the listed order with the most bytes of each ranking in turn.
+
+    A unit that accesses much leaves little room for all else, also where little is live in every
+    order: what waits to be read may run before it, or after.
+    """
+    parts = np.array_split(listed, min(_PARTS, len(listed)))
+    fullest = ([int(part[ranking[part].argmax()]) for part in parts] for ranking in rankings)
+    ranked = (
+        sorted(units, key=lambda unit: -ranking[unit])
+        for units, ranking in zip(fullest, rankings, strict=True)
+    )
+    return list(dict.fromkeys(chain.from_iterable(zip(*ranked, strict=True))))
+
+
+def _local_peaks(listed: np.ndarray, accessed: np.ndarray) -> list[int]:
+    """Units that access more than some and no less than all of their neighbours."""
+    found = []
+    along = accessed[listed]
+    for place, unit in enumerate(listed.tolist()):
+        near = along[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS + 1]
+        if near.min() < along[place] >= near.max():
+            found.append(unit)
+    return found
