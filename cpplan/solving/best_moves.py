@@ -149,8 +149,11 @@ def _move_pieces(
         if _moves_less(moved, found):
             found, split = moved, other
         other = next(splits, None)
-    if request.split and found.shortfall is not None:
-        found = replace(found, shortfall=_proved_or_tried(program, request, found.shortfall))
+    if request.split:
+        # Every choice of moves for some pieces says nothing about other pieces.
+        short = found.shortfall
+        proved = None if short is None else _proved_or_tried(program, request, short)
+        found = replace(found, exhausted=False, shortfall=proved)
     return found, split
 
 

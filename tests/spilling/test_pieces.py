@@ -187,3 +187,46 @@ def test_pieces_that_would_run_again_in_one_pool_move_instead() -> None:
     plan = solved(graph, 60, **alone)
     cpplan.simulate(graph, plan)
     assert len(plan.order) == len(set(plan.order))
+
+
+def test_every_choice_of_moves_for_some_pieces_says_nothing_of_others():
+    """Whole, the slice needs its input beside its scratch and more; in columns it fits."""
+    rows, columns, channels = 6, 5, 3
+    size = 4 * columns * channels
+
+    def alike(name, extent, place, source, result, offset=0):
+        windows = Window(source, place, offset=offset), Window(result, place)
+        return Axis(name, extent, windows)
+
+    def axes(source, result, height, offset=0):
+        return (
+            alike("rows", height, 0, source, result, offset),
+            alike("columns", columns, 1, source, result),
+            alike("channels", channels, 2, source, result),
+        )
+
+    def tensor(name, height, **fields):
+        shape = (height, columns, channels)
+        return Tensor(name, height * size, shape=shape, dtype="float32", **fields)
+
+    graph = Graph(
+        "slice",
+        (
+            tensor("x", rows, kind="input"),
+            tensor("y", rows, kind="output"),
+            tensor("part", 1, view_of=("x", size)),
+            tensor("z", 1, kind="output"),
+            Tensor("w", 6, kind="constant"),
+            Tensor("scratch", 186, kind="workspace"),
+        ),
+        (
+            Op("relu", "Relu", ("x",), ("y",), in_place=(("y", "x"),), axes=axes("x", "y", rows)),
+            Op("slice", "Slice", ("x", "w"), ("part",), ("scratch",), axes=axes("x", "part", 1, 1)),
+            Op("conv", "Conv", ("part",), ("z",), cost=135, axes=axes("part", "z", 1)),
+        ),
+    )
+    options = {"pools": (Pool("fast", 543), Pool("slow")), "spill": True, "constants": "keep"}
+    options |= {"order": "search", "in_place": True, "deterministic": True, "time_limit": 0.2}
+    assert cpplan.solve(graph, **options).status == "infeasible"
+    plan = cpplan.solve(graph, **options, split=True, cost_limit=1.3)
+    assert plan.status != "infeasible"
