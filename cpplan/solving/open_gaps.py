@@ -67,7 +67,10 @@ def _gap(plan: Plan, request: Request) -> str | None:
     if found is None or bound is None or found <= bound:
         return None
     claim = f"that no {what} {'moves' if moves else 'needs'} less"
-    return f"{format_bytes(found)} found, {format_bytes(bound)} proved ({by}): to prove is {claim}"
+    one, other = format_bytes(found), format_bytes(bound)
+    if one == other:
+        one, other = f"{found} B", f"{bound} B"
+    return f"{one} found, {other} proved ({by}): to prove is {claim}"
 
 
 def _alternatives(request: Request) -> str:

@@ -57,6 +57,13 @@ def test_the_last_third_of_the_time_is_told_by_the_clock_alone(feasible):
     assert told(feasible, EARLY, LATE, deterministic=True) == start
 
 
+def test_figures_that_would_read_alike_are_told_in_bytes(feasible):
+    plan = replace(feasible, peak=46_800_516, lower_bound=46_796_612)
+    assert (told(plan, deterministic=True) or "").startswith(
+        "46800516 B found, 46796612 B proved (live bytes)"
+    )
+
+
 def test_work_within_a_limit_is_told_as_more_work(feasible):
     plan = replace(
         feasible, base_cost=100, cost=140, cost_bound=106, cost_bound_by="linear bound at cuts"
