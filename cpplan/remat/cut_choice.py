@@ -35,6 +35,8 @@ _NEAR, _NEAR_GAIN = 4, 2e-3
 _FADING = 0.25
 # Part of the cost proved that a further cut must be expected to add, and must add.
 _LEAST_EXPECTED, _LEAST_GAIN = 1e-3, 1e-6
+# A set with one more cut takes at most about so many times as long.
+_MORE_TIME = 2.0
 # Cuts that a set grows to at most.
 _MOST_CUTS = 16
 
@@ -90,6 +92,8 @@ class CutChoice:
         self._peaks = _local_peaks(listed, self._accessed)
         self._alone: dict[int, Tried] = {}
         self._best: tuple[int, ...] = ()
+        # Seconds that the last cuts took.
+        self._took = 0.0
         # Times that each unit gained nothing as a further cut.
         self._failed: dict[int, int] = {}
 
@@ -99,29 +103,38 @@ class CutChoice:
         if best is None:
             return
         yield best
-        failed = self._failed
-        while len(best.cuts) < _MOST_CUTS and not (deadline.expired() or search.settled):
+        failed, longer = self._failed, _MORE_TIME
+        while len(best.cuts) < _MOST_CUTS and not search.settled:
             unit = self._next(best, limit)
-            if unit is None:
+            if unit is None or deadline.remaining() <= longer * self._took:
                 return
             cuts = self._with(best.cuts, unit)
-            tried = search.relax(cuts, deadline)
+            tried = self._relax(search, cuts, deadline)
             useless = {unit}
             if tried is not None and tried.extra > best.extra * (1 + _LEAST_GAIN):
-                best, useless = tried, set(cuts).difference(tried.cuts)
+                best, useless, longer = tried, set(cuts).difference(tried.cuts), _MORE_TIME
                 self._best = best.cuts
                 yield best
+            else:
+                longer = 1.0
             failed.update((cut, failed.get(cut, 0) + 1) for cut in useless)
+
+    def _relax(self, search: Relaxing, cuts: tuple[int, ...], deadline: Deadline) -> Tried | None:
+        """Try some cuts, and note the time."""
+        before = deadline.remaining()
+        tried = search.relax(cuts, deadline)
+        self._took = before - deadline.remaining()
+        return tried
 
     def _begin(self, search: Relaxing, deadline: Deadline) -> Tried | None:
         """The best set at an earlier limit, or the best single cut."""
         if self._best:
-            return search.relax(self._best, deadline)
+            return self._relax(search, self._best, deadline)
         slot = deadline.share(_ALONE_SHARE)
         for unit in self._first:
-            if slot.expired() or search.settled:
+            if slot.remaining() <= self._took or search.settled:
                 break
-            if unit not in self._alone and (tried := search.relax((unit,), slot)) is not None:
+            if unit not in self._alone and (tried := self._relax(search, (unit,), slot)):
                 self._alone[unit] = tried
         best = max(self._alone.values(), key=lambda tried: tried.extra, default=None)
         self._best = () if best is None else best.cuts

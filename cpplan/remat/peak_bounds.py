@@ -126,10 +126,11 @@ class PeakSearch:
 
     def _raise(self, cuts: tuple[int, ...], limit: int) -> None:
         """Raise the bound as far as these cuts do, from a limit on."""
-        high, limit = self._peak, max(limit, self._low)
-        while self._low <= limit < high and not self._budget.deadline.expired():
+        high, limit, deadline, took = self._peak, max(limit, self._low), self._budget.deadline, 0.0
+        while self._low <= limit < high and (left := deadline.remaining()) > took:
             search = self._at(limit)
-            search.relax(cuts, self._budget.deadline)
+            search.relax(cuts, deadline)
+            took = left - deadline.remaining()
             if self._raised(search):
                 limit = self._following(search)
             elif limit > self._low:

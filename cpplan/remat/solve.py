@@ -57,7 +57,7 @@ _BEGIN_SHARE = 0.25
 # The same, above a bound just proved.
 _BEGIN_AGAIN_SHARE = 0.4
 # Least peak: share of the time left for a bound on the bytes.
-_BOUND_SHARE = 0.3
+_BOUND_SHARE = 0.37
 # Least peak: share of the time left for the descent; the rest is for the bound again.
 _DESCENDING_SHARE = 0.85
 # Least peak: share of the time for a schedule with fewer live bytes, and for packing it.

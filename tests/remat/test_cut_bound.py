@@ -283,7 +283,7 @@ def test_few_cuts_chosen_one_by_one_prove_more_than_many_all_along():
     problem = relax_repetition(
         remat_problem(cpplan.load(DATASETS / "zoo/densenet121.train.json.gz"))
     )
-    search = CutSearch(problem, 400_000_000, Budget(Deadline(8, deterministic=True)), None)
+    search = CutSearch(problem, 400_000_000, Budget(Deadline(10, deterministic=True)), None)
     *_, last = search.grow(search.budget.deadline)
     assert len(last.cuts) < 8
     assert last.extra > 0.139 * float(sum(problem.cost))
