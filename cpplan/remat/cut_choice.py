@@ -23,6 +23,8 @@ from cpplan.runtime.deadline import Deadline
 
 # Parts of the listed order, each with two candidates.
 _PARTS = 24
+# Units up to which each is a candidate.
+_FEW_UNITS = 64
 # Neighbours on either side that access no more bytes than a candidate.
 _NEIGHBOURS = 3
 # Share of the time for candidates as the only cut.
@@ -37,6 +39,8 @@ _FADING = 0.25
 _LEAST_EXPECTED, _LEAST_GAIN = 1e-3, 1e-6
 # A set with one more cut takes at most about so many times as long.
 _MORE_TIME = 2.0
+# The same of a set of as many cuts as there may be.
+_ALL_TIME = 16.0
 # Cuts that a set grows to at most.
 _MOST_CUTS = 16
 
@@ -103,14 +107,19 @@ class CutChoice:
         if best is None:
             return
         yield best
-        failed, longer = self._failed, _MORE_TIME
+        failed, longer, filled = self._failed, _MORE_TIME, False
         while len(best.cuts) < _MOST_CUTS and not search.settled:
             unit = self._next(best, limit)
-            if unit is None or deadline.remaining() <= longer * self._took:
+            if unit is None and not filled:
+                filled, longer, cuts = True, _ALL_TIME, self._filled(best.cuts)
+            elif unit is not None:
+                cuts = self._with(best.cuts, unit)
+            else:
                 return
-            cuts = self._with(best.cuts, unit)
+            if deadline.remaining() <= longer * self._took:
+                return
             tried = self._relax(search, cuts, deadline)
-            useless = {unit}
+            useless = set() if unit is None else {unit}
             if tried is not None and tried.extra > best.extra * (1 + _LEAST_GAIN):
                 best, useless, longer = tried, set(cuts).difference(tried.cuts), _MORE_TIME
                 self._best = best.cuts
@@ -167,6 +176,15 @@ class CutChoice:
         inside = places[(places >= 0) & (places < len(self._listed))]
         return set(self._listed[inside].tolist())
 
+    def _filled(self, cuts: tuple[int, ...]) -> tuple[int, ...]:
+        """The cuts, and more candidates and other units beside them."""
+        for unit in (*self._first, *self._peaks, *self._listed.tolist()):
+            if len(cuts) >= _MOST_CUTS:
+                break
+            if unit not in cuts and self._in_order(cuts, unit):
+                cuts = self._with(cuts, unit)
+        return cuts
+
     def _in_order(self, cuts: tuple[int, ...], unit: int) -> bool:
         """True if a unit runs first before or after each of the cuts, in every schedule."""
         return all(self.before[unit, cut] or self.before[cut, unit] for cut in cuts)
@@ -191,7 +209,8 @@ def _fullest_of_parts(listed: np.ndarray, *rankings: np.ndarray) -> list[int]:
     A unit that accesses much leaves little room for all else, also where little is live in every
     order: what waits to be read may run before it, or after.
     """
-    parts = np.array_split(listed, min(_PARTS, len(listed)))
+    few = len(listed) <= _FEW_UNITS
+    parts = np.array_split(listed, len(listed) if few else _PARTS)
     fullest = ([int(part[ranking[part].argmax()]) for part in parts] for ranking in rankings)
     ranked = (
         sorted(units, key=lambda unit: -ranking[unit])
