@@ -60,15 +60,17 @@ that have the storage in their T.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.integer_rows import ONE, ZERO, IntegerRows
+from cpplan.model.tensor import LIMIT
+from formulations.integer_rows import ONE, ZERO, IntegerRows, Ints, Terms, terms
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
@@ -148,6 +150,37 @@ def build(
     return model
 
 
+class Lists(NamedTuple):
+    """Items listed for each key: those of key k are ``items[start[k] : start[k + 1]]``."""
+
+    start: Ints
+    items: Ints
+
+    @classmethod
+    def of(cls, lists: Iterable[Collection[int]]) -> Lists:
+        """The lists one after another."""
+        rows = list(lists)
+        counts = np.array([len(row) for row in rows], np.int64)
+        items = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
+        return cls(np.concatenate([[0], np.cumsum(counts)]), items)
+
+    @property
+    def keys(self) -> Ints:
+        """The key of every item."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+    def where(self, kept: np.ndarray) -> Lists:
+        """The lists without the items that are not kept."""
+        return Lists(np.concatenate([[0], np.cumsum(kept)])[self.start], self.items[kept])
+
+    def at(self, keys: Ints) -> tuple[Ints, Ints]:
+        """The items of each of these keys, after the positions of their keys here."""
+        count = self.start[keys + 1] - self.start[keys]
+        row = np.repeat(np.arange(len(keys)), count)
+        first = self.start[keys] - np.cumsum(count) + count
+        return row, self.items[np.arange(len(row)) + first[row]]
+
+
 @dataclass(eq=False)
 class CutModel:
     """The model under construction, and the conversion of its bounds to costs."""
@@ -164,30 +197,26 @@ class CutModel:
     def __post_init__(self) -> None:
         problem, ordering = self.problem, self.problem.ordering
         self.unit = math.gcd(*ordering.size.tolist(), *ordering.extra.tolist()) or 1
-        self.capacity = (self.memory_limit - ordering.base) // self.unit
+        self.capacity = min(self.memory_limit - ordering.base, LIMIT) // self.unit
         self.rows.impossible = self.capacity < 0
-        self._size = (ordering.size // self.unit).tolist()
-        self._extra = (ordering.extra // self.unit).tolist()
-        self._writers: list[list[int]] = [[] for _ in self._size]
-        for unit, written in enumerate(problem.writes):
-            for storage in written:
-                self._writers[storage].append(unit)
-        there = ordering.present.tolist()
+        self._size, self._extra = ordering.size // self.unit, ordering.extra // self.unit
+        written = Lists.of(problem.writes)
+        order = np.argsort(written.items, kind="stable")
+        count = np.bincount(written.items, minlength=len(self._size))
+        self._writers = Lists(np.concatenate([[0], np.cumsum(count)]), written.keys[order])
         # Storages whose begin is known: either present from the start, or begun by a unit.
-        self._known = [p != bool(w) for p, w in zip(there, self._writers, strict=True)]
-        self._reads = [
-            [s for s in read if self._known[s] and (there[s] or self._after_writer(v, s))]
-            for v, read in enumerate(problem.reads)
-        ]
-        self._during = [
-            [s for s in accessed if s not in overwritten]
-            for accessed, overwritten in zip(ordering.accesses, problem.overwrites, strict=True)
-        ]
+        there = ordering.present
+        self._known = there != (count > 0)
+        reads = Lists.of(problem.reads)
+        row, writer = self._writers.at(reads.items)
+        begun = np.zeros(len(reads.items), bool)
+        begun[row[self.before[writer, reads.keys[row]]]] = True
+        self._reads = reads.where(self._known[reads.items] & (there[reads.items] | begun))
+        accesses = zip(ordering.accesses, problem.overwrites, strict=True)
+        self._during = Lists.of([s for s in mine if s not in over] for mine, over in accesses)
+        self._waits = Lists.of(ordering.predecessors)
         self._set_costs()
         self._set_windows()
-
-    def _after_writer(self, unit: int, storage: int) -> bool:
-        return any(self.before[writer, unit] for writer in self._writers[storage])
 
     def _set_costs(self) -> None:
         cost = [Fraction(amount) for amount in self.problem.cost]
@@ -197,12 +226,12 @@ class CutModel:
         # If sums would be too large, costs are rounded down to a larger unit: the bound still
         # holds.
         self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
-        self._cost = [int(c / self.cost_unit) for c in cost]
-        self.rows.constant -= sum(self._cost)
+        self._cost = np.array([int(c / self.cost_unit) for c in cost], np.int64)
+        self.rows.constant -= int(self._cost.sum())
 
     def _set_windows(self) -> None:
         """Set L_v and U_v."""
-        units, cuts = len(self.problem), len(self.cuts)
+        units, cuts, storages = len(self.problem), len(self.cuts), len(self._size)
         self._earliest, self._latest = np.zeros(units, np.int64), np.full(units, cuts)
         for j, unit in enumerate(self.cuts, 1):
             self._earliest[self.before[unit]] = j
@@ -210,100 +239,93 @@ class CutModel:
             self._latest[self.before[:, unit]] = j - 1
             self._latest[unit] = j - 1
         # The last interval from which on each storage is read for certain.
-        self._needed_from = [0] * len(self._size)
-        for v, read in enumerate(self._reads):
-            for s in read:
-                self._needed_from[s] = max(self._needed_from[s], int(self._earliest[v]))
+        self._needed_from = np.zeros(storages, np.int64)
+        np.maximum.at(self._needed_from, self._reads.items, self._earliest[self._reads.keys])
+        # The first and the last interval in which each storage may first be written.
+        keys, writers = self._writers.keys, self._writers.items
+        self._first_written, self._last_written = np.full(storages, cuts + 1), np.full(storages, -1)
+        np.minimum.at(self._first_written, keys, self._earliest[writers])
+        np.maximum.at(self._last_written, keys, self._latest[writers])
+        self._written_again = np.zeros(storages, bool)
+        self._written_again[keys[self.problem.repeatable[writers]]] = True
 
     def add_variables(self) -> None:
         """r, d and k; a variable that can have only one value is a constant."""
         problem, ordering, rows = self.problem, self.problem.ordering, self.rows
-        units, storages, last = range(len(problem)), range(len(self._size)), len(self.cuts)
-        self.runs = np.full((last + 1, len(problem)), ZERO)
+        units, storages, last = len(problem), len(self._size), len(self.cuts)
+        interval = np.arange(last + 1)[:, None]
+        self.runs = np.full((last + 1, units), ZERO)
         # Row j + 1 is d_j: no unit has run before interval 0.
-        self.done = np.full((last + 2, len(problem)), ZERO)
-        for v in units:
-            first, end = int(self._earliest[v]), int(self._latest[v])
-            for j in range(first, last + 1):
-                if first == j == end:
-                    self.runs[j, v] = rows.one(self._cost[v])
-                elif j <= end or problem.repeatable[v]:
-                    self.runs[j, v] = rows.variable(self._cost[v])
-                self.done[j + 1, v] = ONE if j >= end else rows.variable()
-        self.live = np.full((last + 2, len(self._size)), ZERO)
-        known = np.array(self._known, bool)
-        self.live[0, known & ordering.present] = ONE
-        self.live[last + 1, known & ordering.kept] = ONE
+        self.done = np.full((last + 2, units), ZERO)
+        begun, in_time = interval >= self._earliest, interval <= self._latest
+        sole = begun & in_time & (self._earliest == self._latest)
+        self.runs[sole] = rows.ones(self._cost[np.nonzero(sole)[1]])
+        at = np.nonzero(begun & ~sole & (in_time | problem.repeatable))
+        self.runs[at] = rows.variables(self._cost[at[1]])
+        done = self.done[1:]
+        done[interval >= self._latest] = ONE
+        at = np.nonzero(begun & (interval < self._latest))
+        done[at] = rows.variables(np.zeros(len(at[0])))
+        self.live = np.full((last + 2, storages), ZERO)
+        self.live[0, self._known & ordering.present] = ONE
+        self.live[last + 1, self._known & ordering.kept] = ONE
         for j, unit in enumerate(self.cuts, 1):
-            for s in storages:
-                writers = self._writers[s]
-                if self._known[s] and (
-                    ordering.present[s] or any(self._earliest[w] < j for w in writers)
-                ):
-                    self.live[j, s] = rows.variable()
-            for s in self._during[unit]:
-                if self._known[s] or ordering.present[s]:
-                    self.live[j, s] = ONE
-            for s in storages:
-                if self.live[j, s] >= 0 and self._is_held(j, s):
-                    self.live[j, s] = ONE
-            certain = np.flatnonzero(self.live[j] == ONE).tolist()
-            room = self.capacity - self._extra[unit] - sum(self._size[s] for s in certain)
-            self.live[j, (self.live[j] >= 0) & (np.array(self._size) > room)] = ZERO
+            possible = self._known & (ordering.present | (self._first_written < j))
+            certain = possible & self._is_held(j)
+            during = self._during.items[self._during.start[unit] : self._during.start[unit + 1]]
+            certain[during[self._known[during] | ordering.present[during]]] = True
+            room = self.capacity - int(self._extra[unit] + self._size[certain].sum())
+            some = np.flatnonzero(possible & ~certain & (self._size <= room))
+            self.live[j, certain] = ONE
+            self.live[j, some] = rows.variables(np.zeros(len(some)))
 
-    def _is_held(self, j: int, storage: int) -> bool:
-        """True if a storage is needed after cut j, and no unit can begin it there."""
-        if not (self._writers[storage] or self.problem.ordering.present[storage]):
-            return False
-        for w in self._writers[storage]:
-            if self.problem.repeatable[w] or self._latest[w] >= j:
-                return False
-        return bool(self.problem.ordering.kept[storage] or self._needed_from[storage] >= j)
+    def _is_held(self, j: int) -> np.ndarray:
+        """True for each storage that is needed after cut j, if no unit can begin it there."""
+        needed = self.problem.ordering.kept | (self._needed_from >= j)
+        held: np.ndarray = needed & ~self._written_again & (self._last_written < j)
+        return held
 
     def add_done(self) -> None:
         """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""
-        for v, waits_for in enumerate(self.problem.ordering.predecessors):
-            for j in range(int(self._earliest[v]), int(self._latest[v])):
-                self._implies(self.done[j, v], self.done[j + 1, v], (), "stays done", j, v)
-                for p in waits_for:
-                    now = self.done[j + 1]
-                    self._implies(now[v], now[p], (), "waits", j, v, p)
+        j, v = self._grid(0, self._earliest, self._latest - 1)
+        now = self.done[j + 1, v]
+        self._implies(self.done[j, v], now, [], "stays done", j, v)
+        row, p = self._waits.at(v)
+        self._implies(now[row], self.done[j[row] + 1, p], [], "waits", j[row], v[row], p)
 
     def add_first_runs(self) -> None:
         """d_jv - d_{j-1,v} <= r_jv <= d_jv; the sum of r_jv is 1 if v runs only once."""
-        for v, again in enumerate(self.problem.repeatable.tolist()):
-            first, end = int(self._earliest[v]), int(self._latest[v])
-            if first == end:
-                continue
-            for j in range(first, end + 1):
-                self._implies(self.runs[j, v], self.done[j + 1, v], (), "run done", j, v)
-                run = [(1, self.runs[j, v]), (1, self.done[j, v])]
-                self.rows.add([*run, (-1, self.done[j + 1, v])], 0, "first run", j, v)
-            if not again:
-                runs = ((-1, self.runs[j, v]) for j in range(first, end + 1))
-                self.rows.add(runs, -1, "once", v)
+        movable = self._earliest < self._latest
+        j, v = self._grid(0, self._earliest, np.where(movable, self._latest, -1))
+        run, now = self.runs[j, v], self.done[j + 1, v]
+        self._implies(run, now, [], "run done", j, v)
+        both = [terms(run), terms(self.done[j, v]), terms(now, -1)]
+        self.rows.add(len(j), 0, both, "first run", j, v)
+        once = np.flatnonzero(movable & ~self.problem.repeatable)
+        runs = self._over(self.runs, once, self._earliest[once], self._latest[once], -1)
+        self.rows.add(len(once), -1, [runs], "once", once)
 
     def add_reads(self) -> None:
         """A storage that is read was live at the cut before, or a writer of it has run since."""
-        last = len(self.cuts)
-        for v, read in enumerate(self._reads):
-            first, end = int(self._earliest[v]), int(self._latest[v])
-            for s in read:
-                for j in range(first, last + 1):
-                    source = self._written(s, self.runs, j, j)
-                    self._implies(self.runs[j, v], self.live[j, s], source, "read", j, v, s)
-                for j in range(first, end):
-                    by_then = [(1, self.live[j, s]), *self._written(s, self.runs, j, end)]
-                    by_then.append((1, self.done[j, v]))
-                    self.rows.add(by_then, 1, "read by then", j, v, s)
+        v, s = self._reads.keys, self._reads.items
+        j, pair = self._grid(0, self._earliest[v], np.full(len(v), len(self.cuts)))
+        source = self._written(s[pair], self.runs, j, j)
+        run, read = self.runs[j, v[pair]], (j, v[pair], s[pair])
+        self._implies(run, self.live[j, s[pair]], [source], "read", *read)
+        j, pair = self._grid(0, self._earliest[v], self._latest[v] - 1)
+        by_then = [
+            terms(self.live[j, s[pair]]), terms(self.done[j, v[pair]]),
+            self._written(s[pair], self.runs, j, self._latest[v[pair]]),
+        ]  # fmt: skip
+        self.rows.add(len(j), 1, by_then, "read by then", j, v[pair], s[pair])
 
     def add_retained(self) -> None:
         """k_{j+1,s} <= k_js + sum of r_jw."""
-        for s in range(len(self._size)):
-            for j in range(len(self.cuts) + 1):
-                if self._known[s]:
-                    source = self._written(s, self.runs, j, j)
-                    self._implies(self.live[j + 1, s], self.live[j, s], source, "retained", j, s)
+        known = np.flatnonzero(self._known)
+        j = np.repeat(np.arange(len(self.cuts) + 1), len(known))
+        s = np.tile(known, len(self.cuts) + 1)
+        source = self._written(s, self.runs, j, j)
+        self._implies(self.live[j + 1, s], self.live[j, s], [source], "retained", j, s)
 
     def add_later(self) -> None:
         """t_jv, and the storages that must be live at cut j for v to run in interval j or later."""
@@ -311,83 +333,103 @@ class CutModel:
         # With one interval after the cut, t is r.
         self.later = np.full((last + 1, len(self.problem)), ZERO)
         self.later[last] = self.runs[last]
-        for v in range(len(self.problem)):
-            for j in range(last - 1, 0, -1):
-                ahead = self.runs[j:, v].tolist()
-                if self._earliest[v] >= j:
-                    self.later[j, v] = ONE
-                elif any(run != ZERO for run in ahead):
-                    later = self.later[j, v] = rows.variable()
-                    self._implies(self.runs[j, v], later, (), "run later", j, v)
-                    self._implies(self.later[j + 1, v], later, (), "later", j, v)
-                    rows.add([(1, later), (1, self.done[j, v])], 1, "not yet", j, v)
-                    rows.add([*((1, run) for run in ahead), (-1, later)], 0, "some time", j, v)
-        for j in range(1, last):
-            for v, read in enumerate(self._reads):
-                for s in read:
-                    source = self._written(s, self.later, j, j)
-                    self._implies(self.later[j, v], self.live[j, s], source, "read later", j, v, s)
-            for s in np.flatnonzero(self.live[last + 1] == ONE).tolist():
-                source = self._written(s, self.later, j, j)
-                rows.add([(1, self.live[j, s]), *source], 1, "kept later", j, s)
+        interval = np.arange(last + 1)[:, None]
+        certain = self._earliest >= interval
+        ahead = np.logical_or.accumulate(self.runs[::-1] != ZERO)[::-1]
+        certain[0] = certain[last:] = ahead[0] = ahead[last:] = False
+        self.later[certain] = ONE
+        j, v = np.nonzero(ahead & ~certain)
+        later = self.later[j, v] = rows.variables(np.zeros(len(j)))
+        self._implies(self.runs[j, v], later, [], "run later", j, v)
+        self._implies(self.later[j + 1, v], later, [], "later", j, v)
+        rows.add(len(j), 1, [terms(later), terms(self.done[j, v])], "not yet", j, v)
+        some = self._over(self.runs, v, j, np.full(len(j), last))
+        rows.add(len(j), 0, [some, terms(later, -1)], "some time", j, v)
+        v, s = self._reads.keys, self._reads.items
+        j, pair = self._grid(1, np.ones(len(v), np.int64), np.full(len(v), last - 1))
+        what, read = self.later[j, v[pair]], (j, v[pair], s[pair])
+        source = self._written(s[pair], self.later, j, j)
+        self._implies(what, self.live[j, s[pair]], [source], "read later", *read)
+        kept = np.flatnonzero(self.live[last + 1] == ONE)
+        j, place = self._grid(1, np.ones(len(kept), np.int64), np.full(len(kept), last - 1))
+        held = [terms(self.live[j, kept[place]]), self._written(kept[place], self.later, j, j)]
+        rows.add(len(j), 1, held, "kept later", j, kept[place])
 
     def add_memory_at_cuts(self) -> None:
         """sum of s_i k_ji + x_{u_j} <= H; at the end, all kept storages fit."""
-        own = [*(self._extra[unit] for unit in self.cuts), 0]
-        for j, extra in enumerate(own, 1):
-            live = zip(self._size, self.live[j].tolist(), strict=True)
-            self.rows.add(((-size, k) for size, k in live), extra - self.capacity, "at cut", j)
+        own = np.append(self._extra[list(self.cuts)], 0)
+        j = np.arange(1, len(own) + 1)
+        row = np.repeat(j - 1, len(self._size))
+        live = terms(self.live[1:].ravel(), np.tile(-self._size, len(own)), row)
+        self.rows.add(len(own), own - self.capacity, [live], "at cut", j)
 
     def add_memory_between(self) -> None:
         """g_js and G_j; a unit that runs between two cuts fits beside G_j."""
         rows, size = self.rows, self._size
+        during = self._during.where(self._known[self._during.items])
+        own = self._extra.copy()
+        np.add.at(own, during.keys, size[during.items])
         for j in range(len(self.cuts) + 1):
-            through = [ZERO] * len(size)
-            for s in np.flatnonzero(self.live[j + 1] != ZERO).tolist():
-                if self._known[s]:
-                    through[s] = self._throughout(j, s)
-            most = sum(size[s] for s, column in enumerate(through) if column != ZERO)
-            total = rows.variable(upper=min(most, self.capacity)) if most else ZERO
-            held = [(-size[s], column) for s, column in enumerate(through)]
-            rows.add([(1, total), *held], 0, "held", j)
-            for v in np.flatnonzero(self.runs[j] != ZERO).tolist():
-                during = [s for s in self._during[v] if self._known[s]]
-                own = self._extra[v] + sum(size[s] for s in during)
-                beside = [(size[s], through[s]) for s in during]
-                row = [(-1, total), *beside, (-own, self.runs[j, v])]
-                rows.add(row, -self.capacity, "between", j, v)
+            through = self._throughout(j)
+            most = int(size[through != ZERO].sum())
+            upper = max(0, min(most, self.capacity))
+            total = rows.variables(0, upper) if most else np.array([ZERO])
+            held = [terms(total), terms(through, -size, np.zeros(len(size), np.int64))]
+            rows.add(1, 0, held, "held", np.array([j]))
+            v = np.flatnonzero(self.runs[j] != ZERO)
+            row, s = during.at(v)
+            fits = [
+                terms(np.repeat(total, len(v)), -1), terms(through[s], size[s], row),
+                terms(self.runs[j, v], -own[v]),
+            ]  # fmt: skip
+            rows.add(len(v), -self.capacity, fits, "between", np.full(len(v), j), v)
 
-    def _throughout(self, j: int, storage: int) -> int:
-        """The column of g_js."""
-        written = self._written(storage, self.runs, j, j)
-        if any(run == ONE for _, run in written):
-            return ZERO
-        if not written:
-            return int(self.live[j + 1, storage])
-        through = self.rows.variable()
-        what = self.live[j + 1, storage]
-        self._implies(what, through, written, "throughout", j, storage)
+    def _throughout(self, j: int) -> Ints:
+        """The column of g_js for each storage s."""
+        through = np.full(len(self._size), ZERO)
+        live = self.live[j + 1]
+        keys, written = self._writers.keys, self.runs[j, self._writers.items]
+        begun, may_begin = np.zeros((2, len(through)), bool)
+        begun[keys[written == ONE]] = True
+        may_begin[keys[written != ZERO]] = True
+        there = self._known & (live != ZERO) & ~begun
+        through[there & ~may_begin] = live[there & ~may_begin]
+        s = np.flatnonzero(there & may_begin)
+        through[s] = self.rows.variables(np.zeros(len(s)))
+        at = np.full(len(s), j)
+        source = self._written(s, self.runs, at, at)
+        self._implies(live[s], through[s], [source], "throughout", at, s)
         return through
 
-    def _written(
-        self, storage: int, runs: np.ndarray, first: int, last: int
-    ) -> list[tuple[int, int]]:
-        """Terms of a row for the runs of a storage's writers in intervals ``first`` to ``last``."""
-        found = (int(runs[j, w]) for w in self._writers[storage] for j in range(first, last + 1))
-        return [(1, run) for run in found if run != ZERO]
+    def _grid(self, least: int, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """Every pair of an interval and a position k with first[k] <= interval <= last[k]."""
+        interval = np.arange(least, len(self.cuts) + 1)[:, None]
+        j, k = np.nonzero((interval >= first) & (interval <= last))
+        return j + least, k
+
+    def _over(self, runs: Ints, units: Ints, first: Ints, last: Ints, sign: int = 1) -> Terms:
+        """Terms of the runs of units in intervals ``first`` to ``last``, a row for each unit."""
+        count = np.maximum(last - first + 1, 0)
+        row = np.repeat(np.arange(len(units)), count)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        return terms(runs[first[row] + place, units[row]], sign, row)
+
+    def _written(self, storages: Ints, runs: Ints, first: Ints, last: Ints) -> Terms:
+        """Terms of the runs of each storage's writers in intervals ``first`` to ``last``."""
+        row, writer = self._writers.at(storages)
+        found = self._over(runs, writer, first[row], last[row])
+        return found._replace(row=row[found.row])
 
     def _implies(
-        self, what: int, then: int, other: Sequence[tuple[int, int]], rule: str, *indices: int
+        self, what: Ints, then: Ints, other: Sequence[Terms], rule: str, *indices: Ints
     ) -> None:
-        """Add the row what <= then + other."""
-        if what != ZERO and then != ONE:
-            terms = [(1, int(then)), *other, (-1, int(what))]
-            self.rows.add(terms, 0, rule, *map(int, indices))
+        """Add the rows what <= then + other."""
+        self.rows.add(len(what), 0, [terms(then), *other, terms(what, -1)], rule, *indices)
 
-    def runs_again(self, values: Sequence[float]) -> np.ndarray:
+    def runs_again(self, values: np.ndarray) -> np.ndarray:
         """Runs of each unit beyond its first, for values of the variables."""
         # The columns of the constants 0 and 1 are the last two.
-        known = np.array([*values, 1.0, 0.0])
+        known = np.append(values, [1.0, 0.0])
         again: np.ndarray = known[self.runs].sum(axis=0) - 1.0
         return again
 

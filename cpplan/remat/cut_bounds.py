@@ -43,7 +43,7 @@ CUT_UNITS = 10_000
 # Rows of a model up to which CP-SAT keeps the time limit during its relaxation.
 _CUT_ROWS = 20_000
 # Approximate seconds to build a model for each term of its rows.
-_SECONDS_PER_TERM = 8e-6
+_SECONDS_PER_TERM = 1e-6
 
 # Rows that limit bytes.
 _OF_BYTES = frozenset({"at cut", "between"})
@@ -192,7 +192,7 @@ class CutSearch:
         if self.settled or budget.deadline.expired():
             return
         model = self._model(cuts, budget.deadline)
-        if model is None or len(model.rows.rows) > _CUT_ROWS:
+        if model is None or len(model.rows) > _CUT_ROWS:
             return
         run_model(
             model,
@@ -236,11 +236,7 @@ class CutSearch:
         if self._proof is None:
             return 0.0
         model, relaxed = self._proof
-        priced = sum(
-            dual
-            for (rule, _), dual in zip(model.rows.labels, relaxed.duals, strict=True)
-            if rule in _OF_BYTES
-        )
+        priced = sum(dual for _, dual in _byte_rows(model, relaxed))
         return float(model.cost_unit) * priced / model.unit
 
     def certified(self) -> CutBound:
@@ -258,20 +254,24 @@ class CutSearch:
 
 def _priced(model: CutModel, relaxed: Relaxed) -> tuple[int, ...]:
     """The cuts at which, or after which, bytes have a price in a linear bound."""
-    paid = {
-        indices[0]
-        for (rule, indices), dual in zip(model.rows.labels, relaxed.duals, strict=True)
-        if dual > 0 and rule in _OF_BYTES
-    }
+    paid = {interval for interval, _ in _byte_rows(model, relaxed)}
     return tuple(cut for j, cut in enumerate(model.cuts, 1) if j in paid) or model.cuts
+
+
+def _byte_rows(model: CutModel, relaxed: Relaxed) -> Iterator[tuple[int, float]]:
+    """The interval and the dual of every row that limits bytes, if it has a price."""
+    priced = np.flatnonzero(relaxed.duals > 0)
+    duals = relaxed.duals[priced].tolist()
+    for (rule, indices), dual in zip(model.rows.labels(priced), duals, strict=True):
+        if rule in _OF_BYTES:
+            yield indices[0], dual
 
 
 def _too_long(model: CutModel, relaxed: Relaxed) -> bool:
     """True if a certificate of a relaxation would be longer than a plan may carry."""
-    cited = zip(model.rows.rows, relaxed.duals, strict=False)
-    lengths = [len(row[0]) for row, dual in cited if dual > 0]
+    lengths = np.diff(model.rows.table.start)[relaxed.duals > 0]
     # The rows of the model leave out columns of a known value.
-    terms, columns = 2 * sum(lengths), 2 * len(model.rows.upper)
+    terms, columns = 2 * int(lengths.sum()), 2 * len(model.rows.upper)
     return len(lengths) > MOST_ROWS or terms > MOST_TERMS or columns > MOST_COLUMNS
 
 
@@ -282,8 +282,8 @@ def _duals(model: CutModel, relaxed: Relaxed, *, given: bool) -> CutDuals:
     ops: dict[int, int] = {}
     storages: dict[int, int] = {}
     rows = []
-    for row, multiplier in multipliers.items():
-        rule, indices = model.rows.labels[row]
+    labels = model.rows.labels(np.array(list(multipliers), np.int64))
+    for (rule, indices), multiplier in zip(labels, multipliers.values(), strict=True):
         cited = []
         for kind, index in zip(RULES[rule], indices, strict=True):
             table = {"v": ops, "s": storages}.get(kind)

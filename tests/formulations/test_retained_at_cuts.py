@@ -20,7 +20,7 @@ from support.remat_oracle import (
 from cpplan import Graph, Op, Tensor
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.problem import remat_problem
-from formulations.integer_rows import ONE, ZERO, IntegerRows
+from formulations.integer_rows import ONE, ZERO, IntegerRows, terms
 from formulations.retained_at_cuts import CutModel, build, precedence
 
 
@@ -237,10 +237,9 @@ def test_a_given_order_says_more():
 def test_duals_that_are_wrong_prove_no_falsehood():
     """Whatever the duals, the certified value is at most the optimum, here 3."""
     rows = IntegerRows()
-    columns = [rows.variable(cost) for cost in (3, 5, 4)]
-    rows.add([(2, columns[0]), (3, columns[1]), (1, columns[2])], 2)
+    rows.add(1, 2, [terms(rows.variables([3, 5, 4]), [2, 3, 1], row=0)])
     rng = random.Random(7)
-    values = [rows._certified([rng.uniform(-1, 10)], rows.cost) for _ in range(200)]
+    values = [rows._certified(np.array([rng.uniform(-1, 10)]), rows.cost) for _ in range(200)]
     assert max(values) == 3
-    assert rows._certified([float("nan")], rows.cost) == 0
-    assert rows._certified([float("inf")], rows.cost) == 0
+    assert rows._certified(np.array([float("nan")]), rows.cost) == 0
+    assert rows._certified(np.array([float("inf")]), rows.cost) == 0
