@@ -36,11 +36,13 @@ _NEAR, _NEAR_GAIN = 4, 2e-3
 # Factor of the expected gain after each cut that gained nothing.
 _FADING = 0.25
 # Part of the cost proved that a further cut must be expected to add, and must add.
-_LEAST_EXPECTED, _LEAST_GAIN = 1e-3, 1e-6
+_LEAST_EXPECTED, _LEAST_GAIN = 1e-3, 5e-3
 # A set with one more cut takes at most about so many times as long.
 _MORE_TIME = 2.0
 # The same of a set of as many cuts as there may be.
 _ALL_TIME = 16.0
+# Further cuts, one after another, that gain nothing before the choice ends.
+_MOST_FAILED = 12
 # Cuts that a set grows to at most.
 _MOST_CUTS = 16
 
@@ -107,9 +109,9 @@ class CutChoice:
         if best is None:
             return
         yield best
-        failed, longer, filled = self._failed, _MORE_TIME, False
+        failed, longer, filled, fruitless = self._failed, _MORE_TIME, False, 0
         while len(best.cuts) < _MOST_CUTS and not search.settled:
-            unit = self._next(best, limit)
+            unit = self._next(best, limit) if fruitless < _MOST_FAILED else None
             if unit is None and not filled:
                 filled, longer, cuts = True, _ALL_TIME, self._filled(best.cuts)
             elif unit is not None:
@@ -122,10 +124,10 @@ class CutChoice:
             useless = set() if unit is None else {unit}
             if tried is not None and tried.extra > best.extra * (1 + _LEAST_GAIN):
                 best, useless, longer = tried, set(cuts).difference(tried.cuts), _MORE_TIME
-                self._best = best.cuts
+                self._best, fruitless = best.cuts, 0
                 yield best
             else:
-                longer = 1.0
+                longer, fruitless = 1.0, fruitless + 1
             failed.update((cut, failed.get(cut, 0) + 1) for cut in useless)
 
     def _relax(self, search: Relaxing, cuts: tuple[int, ...], deadline: Deadline) -> Tried | None:

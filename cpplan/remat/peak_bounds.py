@@ -2,10 +2,11 @@
 
 If every schedule within a limit on the bytes costs more than allowed, the limit is too small. The
 cost is bounded from the storages retained at some cuts (``cut_bounds``). Cuts are chosen for a
-limit halfway to the best peak known, and then raise the bound as far as they can. From a limit that
-is too small, Newton's method leads to the next: with the same duals, the bound on the cost falls by
-the price of a byte, so that a limit is too small as long as the bound exceeds the cost allowed. If
-the cuts do not prove that a limit is too small, the next limit is nearer to the bound.
+limit between the bound and the best peak known, and then raise the bound as far as they can. From a
+limit that is too small, Newton's method leads to the next: with the same duals, the bound on the
+cost falls by the price of a byte, so that a limit is too small as long as the bound exceeds the
+cost allowed. If cuts that grew from those of lower limits do not prove that a limit is too small,
+they are chosen anew; if these do not either, the next limit is nearer to the bound.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _PRECISION = 0.001
 _GAP_STEP = 1 / 32
 # Limits for which cuts are chosen, as parts of the gap above the bound: the first, the least, and
 # their ratio after a failure.
-_FIRST_STEP, _LEAST_STEP, _STEP_GROWTH = 0.5, 0.02, 2.0
+_FIRST_STEP, _LEAST_STEP, _STEP_GROWTH = 0.25, 0.02, 2.0
 # Share of the time left for the choice of cuts at one limit.
-_CHOICE_SHARE = 0.7
+_CHOICE_SHARE = 0.4
 # Part of Newton's step that is taken: with less room, more storages are known not to fit.
 _STEP = 0.99
 
@@ -104,7 +105,9 @@ class PeakSearch:
             elif near:
                 break
             else:
-                step /= _STEP_GROWTH
+                self._choice = None
+                if not self._prove(limit):
+                    step /= _STEP_GROWTH
         return self._found
 
     def _prove(self, limit: int) -> bool:

@@ -275,7 +275,8 @@ def test_sets_of_cuts_grow_to_larger_bounds():
     for tried in found:
         assert all(search.before[one, next_] for one, next_ in itertools.pairwise(tried.cuts))
     assert len(found[-1].cuts) > 1
-    assert found[-1].extra == float(search.best.extra) > 1.3 * found[0].extra
+    # The bound of a set that gains too little to grow from is kept as well.
+    assert float(search.best.extra) >= found[-1].extra > 1.3 * found[0].extra
 
 
 def test_few_cuts_chosen_one_by_one_prove_more_than_many_all_along():
