@@ -20,34 +20,21 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from ortools.glop import parameters_pb2 as glop
-from ortools.math_opt import (
-    callback_pb2,
-    model_parameters_pb2,
-    model_pb2,
-    parameters_pb2,
-    result_pb2,
-)
-from ortools.math_opt.core.python import solver
 from ortools.sat.python import cp_model
 
+from formulations.linear_program import Floats, Ints, LinearProgram, LinearSolution, solve
 from formulations.polled_model import PolledModel, poll
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Numbers of the two columns that are constants: 0 and 1.
 ZERO, ONE = -1, -2
-# Ends of the solver that a proof of infeasibility is worth trying after.
-_INFEASIBLE = (
-    result_pb2.TERMINATION_REASON_INFEASIBLE,
-    result_pb2.TERMINATION_REASON_NUMERICAL_ERROR,
-    result_pb2.TERMINATION_REASON_OTHER_ERROR,
-)
+# GLOP's default, the primal simplex method on reduced rows, takes three to twenty times as long on
+# rows of retained storages.
+_SETTINGS = glop.GlopParameters(use_preprocessing=False, use_dual_simplex=True)
 # Binary places kept of a dual: many, since the duals of a row of bytes are small.
 _PLACES = 96
 # Smaller numbers of places, tried first for shorter proofs.
@@ -209,7 +196,7 @@ class IntegerRows:
             )
         )
         self._labels.append((rule, [np.broadcast_to(k, count)[needed] for k in indices]))
-        for derived in ("table", "_scale"):
+        for derived in ("table", "_scaled"):
             self.__dict__.pop(derived, None)
 
     @cached_property
@@ -242,19 +229,16 @@ class IntegerRows:
         if self.impossible:
             return Relaxed(None, True, 0.0, self._missed())
         began = time.monotonic()
-        result, work = self._solve(self.cost, seconds, deterministic)
-        duals = self._duals(result, self.cost)
-        if result.termination.reason not in _INFEASIBLE:
-            if duals is None:
+        solution, work = self._solve(self.cost, seconds, deterministic)
+        if not solution.perhaps_infeasible:
+            if solution.duals is None:
                 return Relaxed(None, False, work)
-            bound = self.constant + self._certified(duals, self.cost)
-            found = result.solutions[0].primal_solution.variable_values
-            values = _dense(found, len(self.cost) + 1)[:-1] * self.upper
-            return Relaxed(bound, False, work, duals, values)
+            bound = self.constant + self._certified(solution.duals, self.cost)
+            return Relaxed(bound, False, work, solution.duals, solution.values * self.upper)
         # Minimise the largest violation of a row: the duals of this program prove infeasibility.
         spent = work if deterministic else time.monotonic() - began
-        result, more = self._solve(None, max(0.0, seconds - spent), deterministic)
-        duals = self._duals(result, self._nothing)
+        solution, more = self._solve(None, max(0.0, seconds - spent), deterministic)
+        duals = solution.duals
         if duals is None or self._certified(duals, self._nothing) <= 0:
             return Relaxed(None, False, work + more)
         return Relaxed(None, True, work + more, duals)
@@ -291,70 +275,36 @@ class IntegerRows:
         return (most < table.at_least).astype(np.float64)
 
     @cached_property
-    def _scale(self) -> Floats:
-        """The divisor of each row: rows of bytes and of counts become alike."""
-        table = self.table
-        scale = np.zeros(len(table.at_least))
-        np.maximum.at(scale, table.row, np.abs(table.coefficient) * self.upper[table.column])
-        return scale
+    def _scaled(self) -> tuple[Floats, LinearProgram]:
+        """The divisor of each row, and all rows with columns from 0 to 1, but for their costs.
 
-    def _duals(self, result: Any, cost: Ints) -> Floats | None:
-        """The duals of all rows, or ``None`` if the solver has none."""
-        if not result.solutions or not result.solutions[0].HasField("dual_solution"):
-            return None
-        duals = _dense(result.solutions[0].dual_solution.dual_values, len(self))
-        unit = float(cost.max(initial=0) or 1)
-        return unit * duals / self._scale
-
-    def _solve(self, cost: Ints | None, seconds: float, deterministic: bool) -> tuple[Any, float]:
-        """The solver's result, and the work done, in seconds. Columns are scaled to 0 … 1.
-
-        Without costs, the largest violation of a row is minimised: one more column.
+        Rows of bytes and of counts become alike.
         """
-        table, scale = self.table, self._scale
-        rows, columns = len(scale), len(self.cost)
-        row, column = table.row, table.column
-        coefficient = table.coefficient * self.upper[column] / scale[row]
-        upper, paid = np.ones(columns), np.zeros(columns)
-        if cost is None:
-            row, column = np.append(row, np.arange(rows)), np.append(column, np.full(rows, columns))
-            coefficient = np.append(coefficient, np.ones(rows))
-            order = np.argsort(row, kind="stable")
-            row, column, coefficient = row[order], column[order], coefficient[order]
-            upper, paid = np.append(upper, math.inf), np.append(paid, 1.0)
-        else:
-            paid = cost / float(cost.max(initial=0) or 1)
-        model = model_pb2.ModelProto()
-        model.variables.ids.extend(range(len(upper)))
-        model.variables.lower_bounds.extend([0.0] * len(upper))
-        model.variables.upper_bounds.extend(upper.tolist())
-        model.variables.integers.extend([False] * len(upper))
-        objective = model.objective.linear_coefficients
-        objective.ids.extend(np.flatnonzero(paid).tolist())
-        objective.values.extend(paid[paid != 0].tolist())
-        model.linear_constraints.ids.extend(range(rows))
-        model.linear_constraints.lower_bounds.extend((table.at_least / scale).tolist())
-        model.linear_constraints.upper_bounds.extend([math.inf] * rows)
-        matrix = model.linear_constraint_matrix
-        matrix.row_ids.extend(row.tolist())
-        matrix.column_ids.extend(column.tolist())
-        matrix.coefficients.extend(coefficient.tolist())
-        # GLOP's default, the primal simplex method on reduced rows, takes three to twenty times as
-        # long on rows of retained storages.
-        settings = glop.GlopParameters(use_preprocessing=False, use_dual_simplex=True)
-        parameters = parameters_pb2.SolveParametersProto(glop=settings)
-        if deterministic:
-            parameters.glop.max_deterministic_time = seconds
-        else:
-            parameters.time_limit.FromNanoseconds(max(1, int(1e9 * seconds)))
-        result = solver.solve(
-            model, parameters_pb2.SOLVER_TYPE_GLOP, parameters_pb2.SolverInitializerProto(),
-            parameters, model_parameters_pb2.ModelSolveParametersProto(), None,
-            callback_pb2.CallbackRegistrationProto(), None, None,
+        table, columns = self.table, len(self.cost)
+        row, reached = table.row, table.coefficient * self.upper[table.column]
+        scale = np.zeros(len(table.at_least))
+        np.maximum.at(scale, row, np.abs(reached))
+        return scale, LinearProgram(
+            np.zeros(columns), np.zeros(columns), np.ones(columns),
+            row, table.column, reached / scale[row],
+            table.at_least / scale, np.full(len(scale), math.inf),
         )  # fmt: skip
-        iterations = result.solve_stats.simplex_iterations
-        per_term = _SECONDS_PER_ITERATION * (iterations + 1) + _SECONDS_PER_TERM
-        return result, per_term * self.terms
+
+    def _solve(
+        self, cost: Ints | None, seconds: float, deterministic: bool
+    ) -> tuple[LinearSolution, float]:
+        """The solution of the relaxation, its duals in units of the costs, and the work done.
+
+        Without costs, the largest violation of a row is minimised.
+        """
+        scale, program = self._scaled
+        unit = 1.0 if cost is None else float(cost.max(initial=0) or 1)
+        program = _with_violation(program) if cost is None else program._replace(cost=cost / unit)
+        found = solve(program, seconds, deterministic=deterministic, settings=_SETTINGS)
+        duals = None if found.duals is None else unit * found.duals / scale
+        found = found._replace(duals=duals, values=found.values[: len(self.cost)])
+        per_term = _SECONDS_PER_ITERATION * (found.iterations + 1) + _SECONDS_PER_TERM
+        return found, per_term * self.terms
 
     def _certified(self, duals: Floats, cost: Ints, places: int = _PLACES) -> int:
         """The bound that these duals give on the optimum, valid for any duals, rounded up."""
@@ -397,11 +347,19 @@ def _summed(row: Ints, column: Ints, coefficient: Ints) -> tuple[Ints, Ints, Int
     return row[kept], column[kept], coefficient[kept]
 
 
-def _dense(found: Any, count: int) -> Floats:
-    """A sparse vector of the solver as an array."""
-    values = np.zeros(count)
-    values[np.fromiter(found.ids, np.int64, len(found.ids))] = found.values
-    return values
+def _with_violation(program: LinearProgram) -> LinearProgram:
+    """The program with one more column, by which every row may be missed and which alone costs."""
+    rows, columns = len(program.least), len(program.cost)
+    row = np.append(program.row, np.arange(rows))
+    order = np.argsort(row, kind="stable")
+    return program._replace(
+        cost=np.append(np.zeros(columns), 1.0),
+        lower=np.zeros(columns + 1),
+        upper=np.append(program.upper, math.inf),
+        row=row[order],
+        column=np.append(program.column, np.full(rows, columns))[order],
+        coefficient=np.append(program.coefficient, np.ones(rows))[order],
+    )
 
 
 def _rounded(duals: Floats, places: int) -> Iterator[tuple[int, int]]:

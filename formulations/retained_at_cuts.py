@@ -70,7 +70,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cpplan.model.tensor import LIMIT
-from formulations.integer_rows import ONE, ZERO, IntegerRows, Ints, Terms, terms
+from formulations.integer_rows import ONE, ZERO, IntegerRows, Terms, terms
+from formulations.linear_program import Ints
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:

@@ -9,10 +9,17 @@ are its duals. Any prices prove a bound, so rounding them is safe.
 
 from __future__ import annotations
 
-from ortools.linear_solver import pywraplp
+import math
+from itertools import chain
 
+import numpy as np
+
+from formulations.linear_program import LinearProgram, solve
 from formulations.polled_model import poll
 from formulations.spilling import SpillModel
+
+# CP-SAT's limits beyond which a row has none.
+_ENDLESS = 2.0**62
 
 
 def relaxed_prices(model: SpillModel, seconds: float) -> dict[int, float] | None:
@@ -31,29 +38,32 @@ def relaxed_prices(model: SpillModel, seconds: float) -> dict[int, float] | None
     >>> relaxed_prices(build(problem), 60.0)
     {2: 2.0}
     """
-    solver = pywraplp.Solver.CreateSolver("GLOP")
+    solution = solve(_relaxation(model), seconds)
+    if not solution.optimal or solution.duals is None:
+        return None
+    scale = model.unit_moved / model.unit
+    prices = {step: -float(solution.duals[row]) * scale for step, row in model.rows.items()}
+    return {step: price for step, price in prices.items() if price > 1e-12}
+
+
+def _relaxation(model: SpillModel) -> LinearProgram:
+    """The linear relaxation of a model for CP-SAT, all of whose constraints are linear."""
     proto = model.model.proto
-    objective = proto.objective
-    cost = dict(zip(objective.vars, objective.coeffs, strict=True))
-    variables = [solver.NumVar(v.domain[0], v.domain[1], "") for v in proto.variables]
-    for number, variable in enumerate(variables):
-        solver.Objective().SetCoefficient(variable, float(cost.get(number, 0)))
-    solver.Objective().SetMinimization()
-    infinity = solver.infinity()
+    cost = np.zeros(len(proto.variables))
+    cost[list(proto.objective.vars)] = list(proto.objective.coeffs)
+    limits = np.array([tuple(v.domain) for v in proto.variables], np.float64)
     rows = []
     for constraint in proto.constraints:
         poll()
         linear = constraint.linear
-        low, high = linear.domain[0], linear.domain[1]
-        row = solver.Constraint(
-            float(low) if low > -(2**62) else -infinity, float(high) if high < 2**62 else infinity
-        )
-        for variable, coefficient in zip(linear.vars, linear.coeffs, strict=True):
-            row.SetCoefficient(variables[variable], float(coefficient))
-        rows.append(row)
-    solver.SetTimeLimit(max(1, int(1000 * seconds)))
-    if solver.Solve() != pywraplp.Solver.OPTIMAL:
-        return None
-    scale = model.unit_moved / model.unit
-    prices = {step: -rows[row].dual_value() * scale for step, row in model.rows.items()}
-    return {step: price for step, price in prices.items() if price > 1e-12}
+        rows.append((list(linear.vars), list(linear.coeffs), tuple(linear.domain)))
+    columns, coefficients, domains = zip(*rows, strict=True) if rows else ((), (), ())
+    domain = np.array(domains, np.float64).reshape(-1, 2)
+    return LinearProgram(
+        cost, limits[:, 0], limits[:, -1],
+        np.repeat(np.arange(len(rows)), [len(row) for row in columns]),
+        np.array([*chain.from_iterable(columns)], np.int64),
+        np.array([*chain.from_iterable(coefficients)], np.float64),
+        np.where(domain[:, 0] > -_ENDLESS, domain[:, 0], -math.inf),
+        np.where(domain[:, 1] < _ENDLESS, domain[:, 1], math.inf),
+    )  # fmt: skip
