@@ -14,8 +14,7 @@ from cpplan.io.pieces_run import PiecesRun
 from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.model.plan import Plan
 from cpplan.model.workspaces import with_workspaces
-from cpplan.verification.execution import Execution, execute_in_arena
-from cpplan.verification.moved_run import execute_with_moves
+from cpplan.verification.execution import Execution, execute_in_arena, execute_with_moves
 
 if TYPE_CHECKING:
     import onnx

@@ -34,7 +34,7 @@ from torch.utils.checkpoint import (
 
 from cpplan.io.torch import last_report
 from cpplan.io.torch.costs import formula_of
-from cpplan.io.torch.training import backend, running
+from cpplan.io.torch.training import backend, compiled_graph
 from cpplan.io.torch.training.backend import cpplan
 from cpplan.io.torch.training.work import WORKS
 from cpplan.io.torch.workspaces import count_allocated
@@ -97,7 +97,7 @@ compiled_modules: list[torch.fx.GraphModule] = []
 
 def recorded(module: torch.fx.GraphModule) -> Any:
     compiled_modules.append(module)
-    return running.boxed(module)
+    return compiled_graph.boxed(module)
 
 
 backend.boxed = recorded

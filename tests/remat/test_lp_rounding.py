@@ -10,8 +10,7 @@ from support.remat_oracle import first_order, interesting_limits, random_remat_p
 from cpplan import Graph, Op, Tensor
 from cpplan.model.remat_problem import RematProblem
 from cpplan.model.residency import Residency
-from cpplan.remat.heuristics.lp_rounding import complete, round_relaxation
-from cpplan.remat.heuristics.staged_optimum import cheapest_staged
+from cpplan.remat.heuristics.checkmate import cheapest_staged, complete, round_relaxation
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -132,12 +131,12 @@ def test_endless_deadline_ends(method, seconds):
 
 def test_a_model_that_is_too_large_is_not_begun(monkeypatch):
     problem = remat_problem(remat_chain(4))  # 226 variables
-    monkeypatch.setattr("cpplan.remat.heuristics.lp_rounding._LP_VARIABLES", 226)
-    monkeypatch.setattr("cpplan.remat.heuristics.staged_optimum._MILP_VARIABLES", 226)
+    monkeypatch.setattr("cpplan.remat.heuristics.checkmate._LP_VARIABLES", 226)
+    monkeypatch.setattr("cpplan.remat.heuristics.checkmate._MILP_VARIABLES", 226)
     assert round_relaxation(problem, 5, range(9), Deadline(60)) is not None
     assert cheapest_staged(problem, 5, range(9), Deadline(60)) is not None
-    monkeypatch.setattr("cpplan.remat.heuristics.lp_rounding._LP_VARIABLES", 225)
-    monkeypatch.setattr("cpplan.remat.heuristics.staged_optimum._MILP_VARIABLES", 225)
+    monkeypatch.setattr("cpplan.remat.heuristics.checkmate._LP_VARIABLES", 225)
+    monkeypatch.setattr("cpplan.remat.heuristics.checkmate._MILP_VARIABLES", 225)
     assert round_relaxation(problem, 5, range(9), Deadline(60)) is None
     assert cheapest_staged(problem, 5, range(9), Deadline(60)) is None
 

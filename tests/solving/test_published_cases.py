@@ -12,7 +12,7 @@ import cpplan
 from cpplan.io.minimalloc_csv import read_problem
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Problem
-from cpplan.packing.heuristics.conflicts import from_conflicts
+from cpplan.packing.heuristics.usmp import from_conflicts
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.captures import rebind
 from cpplan.io.onnx.constants import SMALL, SmallConstant, computed_constant, stored_constant
+from cpplan.io.onnx.names import rebind
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 from cpplan.model.errors import InputError

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpplan.io.onnx.branches import apply_folds
-from cpplan.io.onnx.captures import reads_of, rebind
 from cpplan.io.onnx.dims import bind_input, bind_value, model_inputs
 from cpplan.io.onnx.external import (
     MOST_BYTES,
@@ -36,7 +35,7 @@ from cpplan.io.onnx.external import (
 )
 from cpplan.io.onnx.functions import inline_functions
 from cpplan.io.onnx.model import load_model, naming, translate_model
-from cpplan.io.onnx.names import FreshNames, tensor_names
+from cpplan.io.onnx.names import FreshNames, reads_of, rebind, tensor_names
 from cpplan.io.onnx.schedule import Schedule
 from cpplan.io.onnx.split_model import split_model
 from cpplan.model.errors import InputError

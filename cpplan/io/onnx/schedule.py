@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from cpplan.io.onnx.captures import reads_of
-from cpplan.io.onnx.names import unique_names
+from cpplan.io.onnx.names import reads_of, unique_names
 
 if TYPE_CHECKING:
     import onnx

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.captures import reads_of, rebind
 from cpplan.io.onnx.graph import Source, Translation
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.model import opset_versions
-from cpplan.io.onnx.names import FreshNames, tensor_names
+from cpplan.io.onnx.names import FreshNames, reads_of, rebind, tensor_names
 from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.piece_nodes import piece_node
 from cpplan.io.pieces import Box, PieceWork, outer_box, piece_work, within

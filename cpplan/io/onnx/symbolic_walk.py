@@ -15,10 +15,10 @@ from cpplan.io.onnx import move_shapes as moves
 from cpplan.io.onnx import product_shapes as products
 from cpplan.io.onnx import window_shapes as windows
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.captures import reads_of
 from cpplan.io.onnx.constants import SMALL
 from cpplan.io.onnx.facts import Call, Fact, Known, Lost, Shape
 from cpplan.io.onnx.kernels import to_numpy
+from cpplan.io.onnx.names import reads_of
 from cpplan.io.onnx.symbolic_bodies import body_facts
 from cpplan.io.onnx.symbolic_data import known_data
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of

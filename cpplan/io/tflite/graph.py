@@ -22,10 +22,17 @@ from cpplan.io.axes import find_axes
 from cpplan.io.axes.boxes import find_placements
 from cpplan.io.axes.operation import Array, Operation
 from cpplan.io.tflite.axes import constant_value, operation_of
-from cpplan.io.tflite.costs import count_operations
-from cpplan.io.tflite.model import RESOURCE, FileOperator, FileSubgraph, TfliteModel
-from cpplan.io.tflite.names import free_name, op_names, unique_names
+from cpplan.io.tflite.model import (
+    RESOURCE,
+    FileOperator,
+    FileSubgraph,
+    TfliteModel,
+    free_name,
+    op_names,
+    unique_names,
+)
 from cpplan.io.tflite.operators import (
+    count_operations,
     in_place_inputs,
     is_stateful,
     reshaped,

@@ -1,13 +1,14 @@
 """Contents of a TFLite file: its subgraphs, tensors and operators.
 
 Field numbers follow the schema of TensorFlow Lite, version 3 (``schema.fbs`` in the sources of
-TensorFlow and of LiteRT); the package ``tflite`` has the names of its operators.
+TensorFlow and of LiteRT); the package ``tflite`` has the names of its operators. In a file, two
+tensors may have the same name, and operators have no names: unique ones are given to both.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -261,3 +262,34 @@ def _operator(
 def _check_number(what: str, number: int, count: int) -> None:
     if not 0 <= number < count:
         raise InputError(f"{what} {number} does not exist: there are {count}")
+
+
+def unique_names(model: TfliteModel) -> list[list[str]]:
+    """Names of the tensors of every subgraph: as in the file, made unique if necessary."""
+    taken: set[str] = set()
+    return [
+        [
+            free_name(tensor.name or f"tensor_{s}_{k}", taken)
+            for k, tensor in enumerate(source.tensors)
+        ]
+        for s, source in enumerate(model.subgraphs)
+    ]
+
+
+def op_names(source: FileSubgraph, names: Sequence[str]) -> list[str]:
+    """Names of a subgraph's ops: the name of the first tensor written, or else the kind."""
+    taken: set[str] = set()
+    return [
+        free_name(names[o.outputs[0]] if o.outputs and o.outputs[0] >= 0 else o.kind, taken)
+        for o in source.operators
+    ]
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, followed by the first number that makes it unique if it is taken."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}#{number}"
+    taken.add(free)
+    return free

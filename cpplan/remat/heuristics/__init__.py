@@ -23,9 +23,8 @@ from typing import Protocol
 from cpplan.model.registry import Registry
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics import checkpoints
+from cpplan.remat.heuristics.checkmate import cheapest_staged, round_relaxation
 from cpplan.remat.heuristics.eviction import DTR, FARTHEST_USE, evict
-from cpplan.remat.heuristics.lp_rounding import round_relaxation
-from cpplan.remat.heuristics.staged_optimum import cheapest_staged
 from cpplan.runtime.deadline import Deadline
 
 

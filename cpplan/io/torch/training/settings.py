@@ -37,7 +37,7 @@ class Settings:
         Limit on the peak of a step, in bytes or as text (``"2 GiB"``), within which the least extra
         work is searched for. It may also be a share of the peak of each training graph without a
         plan (``"60%"``); graphs without gradients then have no limit. Graphs for several sizes have
-        one at each (:mod:`cpplan.io.torch.training.many_sizes`).
+        one at each (:mod:`cpplan.io.torch.training.backend`).
     cost_limit
         Limit on the work of a step, as a multiple of running every op once (``1.1``), within which
         the least peak is searched for. Without any limit it is 1: no op runs again, and only the

@@ -16,7 +16,7 @@ pytestmark = [
 from torch import nn  # noqa: E402
 
 from cpplan.io.torch import reports  # noqa: E402
-from cpplan.io.torch.training import many_sizes  # noqa: E402
+from cpplan.io.torch.training import backend  # noqa: E402
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.model.errors import InfeasibleError  # noqa: E402
@@ -93,7 +93,7 @@ def test_size_at_which_no_plan_keeps_the_limit_is_named():
 
 
 def test_sizes_beyond_the_most_have_no_report_but_keep_limits_in_bytes(monkeypatch):
-    monkeypatch.setattr(many_sizes, "_MOST_SIZES", 2)
+    monkeypatch.setattr(backend, "_MOST_SIZES", 2)
     found = compare((16, 20, 24, 28), memory_limit="80%")
     assert [report.origin.shapes[0][0] for report in found] == [16, 20]
     torch._dynamo.reset()

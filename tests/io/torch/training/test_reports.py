@@ -16,7 +16,7 @@ pytestmark = [
 from torch import nn  # noqa: E402
 
 from cpplan.io.torch import last_report, reports  # noqa: E402
-from cpplan.io.torch.training import running  # noqa: E402
+from cpplan.io.torch.training import compiled_graph  # noqa: E402
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
@@ -95,13 +95,13 @@ def test_kept_limit_is_not_warned_of(recwarn):
 
 
 def test_measured_peak_beyond_the_limit_is_warned_of_once(monkeypatch):
-    count = running.count_allocated
+    count = compiled_graph.count_allocated
 
     def larger(run):
         found = count(run)
         return found._replace(most=2 * found.most)
 
-    monkeypatch.setattr(running, "count_allocated", larger)
+    monkeypatch.setattr(compiled_graph, "count_allocated", larger)
     step = compiled(Net(), memory_limit="100%")
     loss = step(torch.randn(4, 8)).sum()
     with pytest.warns(UserWarning, match=r"the measured peak of .* were predicted"):
