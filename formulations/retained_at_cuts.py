@@ -60,15 +60,15 @@ that have the storage in their T.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from graphlib import TopologicalSorter
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.model.columns import Lists, lists_of
 from cpplan.model.tensor import LIMIT
 from formulations.integer_rows import ONE, ZERO, IntegerRows, Terms, terms
 from formulations.linear_program import Ints
@@ -151,37 +151,6 @@ def build(
     return model
 
 
-class Lists(NamedTuple):
-    """Items listed for each key: those of key k are ``items[start[k] : start[k + 1]]``."""
-
-    start: Ints
-    items: Ints
-
-    @classmethod
-    def of(cls, lists: Iterable[Collection[int]]) -> Lists:
-        """The lists one after another."""
-        rows = list(lists)
-        counts = np.array([len(row) for row in rows], np.int64)
-        items = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
-        return cls(np.concatenate([[0], np.cumsum(counts)]), items)
-
-    @property
-    def keys(self) -> Ints:
-        """The key of every item."""
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-
-    def where(self, kept: np.ndarray) -> Lists:
-        """The lists without the items that are not kept."""
-        return Lists(np.concatenate([[0], np.cumsum(kept)])[self.start], self.items[kept])
-
-    def at(self, keys: Ints) -> tuple[Ints, Ints]:
-        """The items of each of these keys, after the positions of their keys here."""
-        count = self.start[keys + 1] - self.start[keys]
-        row = np.repeat(np.arange(len(keys)), count)
-        first = self.start[keys] - np.cumsum(count) + count
-        return row, self.items[np.arange(len(row)) + first[row]]
-
-
 @dataclass(eq=False)
 class CutModel:
     """The model under construction, and the conversion of its bounds to costs."""
@@ -201,21 +170,21 @@ class CutModel:
         self.capacity = min(self.memory_limit - ordering.base, LIMIT) // self.unit
         self.rows.impossible = self.capacity < 0
         self._size, self._extra = ordering.size // self.unit, ordering.extra // self.unit
-        written = Lists.of(problem.writes)
-        order = np.argsort(written.items, kind="stable")
-        count = np.bincount(written.items, minlength=len(self._size))
-        self._writers = Lists(np.concatenate([[0], np.cumsum(count)]), written.keys[order])
+        written = lists_of(problem.writes)
+        order = np.argsort(written.item, kind="stable")
+        count = np.bincount(written.item, minlength=len(self._size))
+        self._writers = Lists(written.owner[order], count)
         # Storages whose begin is known: either present from the start, or begun by a unit.
         there = ordering.present
         self._known = there != (count > 0)
-        reads = Lists.of(problem.reads)
-        row, writer = self._writers.at(reads.items)
-        begun = np.zeros(len(reads.items), bool)
-        begun[row[self.before[writer, reads.keys[row]]]] = True
-        self._reads = reads.where(self._known[reads.items] & (there[reads.items] | begun))
+        reads = lists_of(problem.reads)
+        writing = self._writers.taken(reads.item)
+        begun = np.zeros(len(reads.item), bool)
+        begun[writing.owner[self.before[writing.item, reads.owner[writing.owner]]]] = True
+        self._reads = reads.where(self._known[reads.item] & (there[reads.item] | begun))
         accesses = zip(ordering.accesses, problem.overwrites, strict=True)
-        self._during = Lists.of([s for s in mine if s not in over] for mine, over in accesses)
-        self._waits = Lists.of(ordering.predecessors)
+        self._during = lists_of([[s for s in mine if s not in over] for mine, over in accesses])
+        self._waits = lists_of(ordering.predecessors)
         self._set_costs()
         self._set_windows()
 
@@ -241,14 +210,14 @@ class CutModel:
             self._latest[unit] = j - 1
         # The last interval from which on each storage is read for certain.
         self._needed_from = np.zeros(storages, np.int64)
-        np.maximum.at(self._needed_from, self._reads.items, self._earliest[self._reads.keys])
+        np.maximum.at(self._needed_from, self._reads.item, self._earliest[self._reads.owner])
         # The first and the last interval in which each storage may first be written.
-        keys, writers = self._writers.keys, self._writers.items
+        written, writers = self._writers.owner, self._writers.item
         self._first_written, self._last_written = np.full(storages, cuts + 1), np.full(storages, -1)
-        np.minimum.at(self._first_written, keys, self._earliest[writers])
-        np.maximum.at(self._last_written, keys, self._latest[writers])
+        np.minimum.at(self._first_written, written, self._earliest[writers])
+        np.maximum.at(self._last_written, written, self._latest[writers])
         self._written_again = np.zeros(storages, bool)
-        self._written_again[keys[self.problem.repeatable[writers]]] = True
+        self._written_again[written[self.problem.repeatable[writers]]] = True
 
     def add_variables(self) -> None:
         """r, d and k; a variable that can have only one value is a constant."""
@@ -273,7 +242,7 @@ class CutModel:
         for j, unit in enumerate(self.cuts, 1):
             possible = self._known & (ordering.present | (self._first_written < j))
             certain = possible & self._is_held(j)
-            during = self._during.items[self._during.start[unit] : self._during.start[unit + 1]]
+            during = self._during.taken(np.array([unit])).item
             certain[during[self._known[during] | ordering.present[during]]] = True
             room = self.capacity - int(self._extra[unit] + self._size[certain].sum())
             some = np.flatnonzero(possible & ~certain & (self._size <= room))
@@ -291,7 +260,8 @@ class CutModel:
         j, v = self._grid(0, self._earliest, self._latest - 1)
         now = self.done[j + 1, v]
         self._implies(self.done[j, v], now, [], "stays done", j, v)
-        row, p = self._waits.at(v)
+        waits = self._waits.taken(v)
+        row, p = waits.owner, waits.item
         self._implies(now[row], self.done[j[row] + 1, p], [], "waits", j[row], v[row], p)
 
     def add_first_runs(self) -> None:
@@ -308,7 +278,7 @@ class CutModel:
 
     def add_reads(self) -> None:
         """A storage that is read was live at the cut before, or a writer of it has run since."""
-        v, s = self._reads.keys, self._reads.items
+        v, s = self._reads.owner, self._reads.item
         j, pair = self._grid(0, self._earliest[v], np.full(len(v), len(self.cuts)))
         source = self._written(s[pair], self.runs, j, j)
         run, read = self.runs[j, v[pair]], (j, v[pair], s[pair])
@@ -346,7 +316,7 @@ class CutModel:
         rows.add(len(j), 1, [terms(later), terms(self.done[j, v])], "not yet", j, v)
         some = self._over(self.runs, v, j, np.full(len(j), last))
         rows.add(len(j), 0, [some, terms(later, -1)], "some time", j, v)
-        v, s = self._reads.keys, self._reads.items
+        v, s = self._reads.owner, self._reads.item
         j, pair = self._grid(1, np.ones(len(v), np.int64), np.full(len(v), last - 1))
         what, read = self.later[j, v[pair]], (j, v[pair], s[pair])
         source = self._written(s[pair], self.later, j, j)
@@ -367,9 +337,9 @@ class CutModel:
     def add_memory_between(self) -> None:
         """g_js and G_j; a unit that runs between two cuts fits beside G_j."""
         rows, size = self.rows, self._size
-        during = self._during.where(self._known[self._during.items])
+        during = self._during.where(self._known[self._during.item])
         own = self._extra.copy()
-        np.add.at(own, during.keys, size[during.items])
+        np.add.at(own, during.owner, size[during.item])
         for j in range(len(self.cuts) + 1):
             through = self._throughout(j)
             most = int(size[through != ZERO].sum())
@@ -378,9 +348,10 @@ class CutModel:
             held = [terms(total), terms(through, -size, np.zeros(len(size), np.int64))]
             rows.add(1, 0, held, "held", np.array([j]))
             v = np.flatnonzero(self.runs[j] != ZERO)
-            row, s = during.at(v)
+            beside = during.taken(v)
             fits = [
-                terms(np.repeat(total, len(v)), -1), terms(through[s], size[s], row),
+                terms(np.repeat(total, len(v)), -1),
+                terms(through[beside.item], size[beside.item], beside.owner),
                 terms(self.runs[j, v], -own[v]),
             ]  # fmt: skip
             rows.add(len(v), -self.capacity, fits, "between", np.full(len(v), j), v)
@@ -389,10 +360,10 @@ class CutModel:
         """The column of g_js for each storage s."""
         through = np.full(len(self._size), ZERO)
         live = self.live[j + 1]
-        keys, written = self._writers.keys, self.runs[j, self._writers.items]
+        storage, written = self._writers.owner, self.runs[j, self._writers.item]
         begun, may_begin = np.zeros((2, len(through)), bool)
-        begun[keys[written == ONE]] = True
-        may_begin[keys[written != ZERO]] = True
+        begun[storage[written == ONE]] = True
+        may_begin[storage[written != ZERO]] = True
         there = self._known & (live != ZERO) & ~begun
         through[there & ~may_begin] = live[there & ~may_begin]
         s = np.flatnonzero(there & may_begin)
@@ -417,8 +388,9 @@ class CutModel:
 
     def _written(self, storages: Ints, runs: Ints, first: Ints, last: Ints) -> Terms:
         """Terms of the runs of each storage's writers in intervals ``first`` to ``last``."""
-        row, writer = self._writers.at(storages)
-        found = self._over(runs, writer, first[row], last[row])
+        writers = self._writers.taken(storages)
+        row = writers.owner
+        found = self._over(runs, writers.item, first[row], last[row])
         return found._replace(row=row[found.row])
 
     def _implies(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lists:
-    """A list of numbers for every op, one after another.
+    """A list of numbers for every op, or other key, one after another.
 
     Attributes
     ----------
@@ -57,6 +57,10 @@ class Lists:
         count = self.count[order]
         first = np.cumsum(count) - count
         return Lists(self.item[np.repeat(begin - first, count) + np.arange(count.sum())], count)
+
+    def where(self, kept: NDArray[np.bool_]) -> Lists:
+        """These lists without the items that are not kept."""
+        return Lists(self.item[kept], np.bincount(self.owner[kept], minlength=len(self.count)))
 
 
 def lists_of(values: Collection[Collection[int]]) -> Lists:
