@@ -31,8 +31,9 @@ _NEIGHBOURS = 3
 _ALONE_SHARE = 0.4
 # Expected gain of a unit that accesses as much as may be live, as a part of the cost proved.
 _ACCESS_GAIN = 0.1
-# Expected gain of a unit at most so many places from a cut in the listed order.
-_NEAR, _NEAR_GAIN = 4, 2e-3
+# Expected gain of a cut after which, if it is the only one, other units run again, as a part of
+# their cost.
+_AGAIN_GAIN = 0.05
 # Factor of the expected gain after each cut that gained nothing.
 _FADING = 0.25
 # Part of the cost proved that a further cut must be expected to add, and must add.
@@ -93,7 +94,7 @@ class CutChoice:
         self.before, self._cost = before, np.array(problem.cost, np.float64)
         self._accessed = accessed_bytes(problem).astype(np.float64)
         listed = np.arange(len(problem)) if order is None else np.array(order, np.int64)
-        self._listed, self._place = listed, np.argsort(listed)
+        self._listed = listed
         self._first = _fullest_of_parts(listed, _needs(problem, order), self._accessed)
         self._peaks = _local_peaks(listed, self._accessed)
         self._alone: dict[int, Tried] = {}
@@ -154,14 +155,11 @@ class CutChoice:
     def _next(self, best: Tried, limit: int) -> int | None:
         """The unit that is expected to gain most as a further cut."""
         gains = {
-            unit: float(self._cost @ np.maximum(0.0, tried.again - best.again))
+            unit: _AGAIN_GAIN * float(self._cost @ np.maximum(0.0, tried.again - best.again))
             for unit, tried in self._alone.items()
         }
         for unit in self._peaks:
             more = _ACCESS_GAIN * best.extra * float(self._accessed[unit]) / max(limit, 1)
-            gains[unit] = gains.get(unit, 0.0) + more
-        for unit in self._beside(best.cuts):
-            more = _NEAR_GAIN * best.extra
             gains[unit] = gains.get(unit, 0.0) + more
         expected = {
             unit: gain * _FADING ** self._failed.get(unit, 0)
@@ -171,12 +169,6 @@ class CutChoice:
         least = _LEAST_EXPECTED * best.extra
         worthwhile = [unit for unit, gain in expected.items() if gain > least]
         return max(worthwhile, key=expected.__getitem__, default=None)
-
-    def _beside(self, cuts: tuple[int, ...]) -> set[int]:
-        """Units near the cuts in the listed order."""
-        places = self._place[list(cuts)][:, None] + np.arange(-_NEAR, _NEAR + 1)
-        inside = places[(places >= 0) & (places < len(self._listed))]
-        return set(self._listed[inside].tolist())
 
     def _filled(self, cuts: tuple[int, ...]) -> tuple[int, ...]:
         """The cuts, and more candidates and other units beside them."""
