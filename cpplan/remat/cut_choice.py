@@ -2,10 +2,10 @@
 
 Few cuts are enough, if they are the right ones: after each, other units must run again. A unit is a
 candidate if it leaves little room for all else: in its part of the listed order, it accesses the
-most bytes, or has the most live in every order. First every candidate is tried as the only cut.
-Its linear program says how often each unit runs again; so the next cut is the one after which units
-run again that do not yet run again with the cuts chosen, where those cost most. Then come units
-that access much, since what they force to run again may have to run a third time.
+most bytes, or has the most live in every order. First every candidate is tried as the only cut; its
+linear program says how often each unit runs again. Further cuts are units that access much, since
+what they force to run again may have to run a third time, and candidates after which units run
+again that do not yet run again with the cuts chosen. The one that is expected to gain most is next.
 """
 
 from __future__ import annotations
