@@ -17,11 +17,13 @@ from cpplan.explanation.fullest_step import find_fullest_step, live_tensors
 from cpplan.explanation.relaxed import Relaxed, relax
 from cpplan.explanation.rules import Rules, make_rules
 from cpplan.explanation.steps import ops_by_step
+from cpplan.model.certificates import LiveBetween
 from cpplan.model.errors import InputError, located
 from cpplan.model.explained import Explanation, FullestStep, Relaxation, Role
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
+from cpplan.model.printable import printable
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound
@@ -88,6 +90,8 @@ def explain(
     if source is not None:
         if plan.bound_by == LEAST_PIECE and not isinstance(source, Problem):
             piece = _least_piece(plan, as_program(source))
+        if isinstance(plan.certificate, LiveBetween):
+            piece = _moment(plan.certificate)
         rules, plan = rules_of(plan, source)
         bound = rules.bound()
         proved = _proved(plan, bound)
@@ -128,6 +132,12 @@ def _least_piece(plan: Plan, source: Program | Problem) -> str:
     assert isinstance(source, Program)
     problem = SplitProblem(source, plan.residency, frozenset(plan.sharing))
     return describe(least_piece(problem)).removesuffix(",")
+
+
+def _moment(found: LiveBetween) -> str:
+    """The moment at which the bytes of the bound are live, as text."""
+    done = min(1.0, max(0.0, (found.interval - 0.5) / found.parts))
+    return f"all that is live when op {printable(found.op)} has done {done:.0%} of its steps"
 
 
 def _fullest(plan: Plan, step: int | None, rules: Rules | None) -> FullestStep:

@@ -214,7 +214,43 @@ class ForcedAt(NamedTuple):
     op: str
 
 
-Certificate = CutFlow | ForcedAt | CutDuals
+class Reading(NamedTuple):
+    """An op that reads a tensor, or what other ops hand on of it.
+
+    Attributes
+    ----------
+    path
+        The tensor, and the tensors through which its values come, one by one.
+    op
+        The op that reads the last of them, or ``None`` for an output, which is kept.
+    """
+
+    path: tuple[str, ...]
+    op: str | None
+
+
+class LiveBetween(NamedTuple):
+    """A moment at which bytes are live in every splitting that runs each step of an op once.
+
+    Attributes
+    ----------
+    op
+        The op that has done a share of its steps.
+    interval
+        Number of the interval of shares: it ends at ``interval / parts``, or is 0 itself.
+    parts
+        Number of intervals from 0 to 1.
+    readings
+        For each tensor that counts, one or two ops that read it.
+    """
+
+    op: str
+    interval: int
+    parts: int
+    readings: tuple[Reading, ...]
+
+
+Certificate = CutFlow | ForcedAt | CutDuals | LiveBetween
 
 
 class RoomPrices(NamedTuple):
@@ -257,6 +293,7 @@ KINDS: Mapping[str, type] = {
     "cut flow": CutFlow,
     "forced at": ForcedAt,
     "cut duals": CutDuals,
+    "live between pieces": LiveBetween,
     "room prices": RoomPrices,
     "forced moves": ForcedMoves,
 }

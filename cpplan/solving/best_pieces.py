@@ -69,7 +69,9 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
     if is_late_to_split(source, run.budget):
         run.stop_early(NO_TIME_TO_SPLIT)
         packed = _unsplit(run, source, run.deadline)
-        return Split(packed, (), None, source.cost, source.cost, LeastPiece(0, None), run.limit)
+        return Split(
+            packed, (), None, source.cost, source.cost, LeastPiece(0, None), limit=run.limit
+        )
     search, limit = split_search(run, source), run.limit
     again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
     share = _ONCE_SHARE

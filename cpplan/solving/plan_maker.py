@@ -28,6 +28,7 @@ from cpplan.program.anf import Program
 from cpplan.program.final_places import FinalPlaces, final_places
 from cpplan.remat.cut_bounds import RELAXED, RUNS_ONCE
 from cpplan.remat.footprint import CHAIN, COST_AT_CUTS, CUTS, REACH
+from cpplan.splitting.between_pieces import NAME as LIVE_BETWEEN
 from cpplan.splitting.bounds import NAME as LEAST_PIECE
 from cpplan.splitting.copies import count_copied_bytes
 
@@ -251,6 +252,11 @@ def make_split_plan(
         Every improvement.
     """
     packed, limit, least = found.packed, found.limit, found.least
+    bound: dict[str, Any] = {"lower_bound": least.bytes, "bound_by": LEAST_PIECE}
+    between = found.between
+    if between is not None and between.bytes > least.bytes and limit is None:
+        bound = {"lower_bound": between.bytes, "bound_by": LIVE_BETWEEN}
+        bound |= {"certificate": between.certificate, "cost_limit": found.base}
     plan = make_plan(packed, residency, limit=limit, runtime=runtime, history=history)
     copied = None
     if plan.offset is not None:
@@ -262,7 +268,7 @@ def make_split_plan(
                 for k, name in enumerate(plan.buffers)
             }
             copied = count_copied_bytes(found.graph, packed.source, places)
-    proved = plan.peak is not None and plan.peak <= least.bytes and not found.weighed
+    proved = plan.peak is not None and plan.peak <= bound["lower_bound"] and not found.weighed
     status: Status = "optimal" if proved else "feasible"
     message = None
     if plan.offset is None:
@@ -273,13 +279,11 @@ def make_split_plan(
         plan,
         status=status,
         message=message,
-        lower_bound=least.bytes,
-        bound_by=LEAST_PIECE,
         scope="every splitting",
-        certificate=None,
         base_cost=found.base,
         pieces=found.pieces,
         copied_bytes=copied,
+        **{"certificate": None, **bound},
     )
 
 

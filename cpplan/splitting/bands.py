@@ -149,6 +149,11 @@ class Bands:
     def accessed(self, op: str, tensor: str, intervals: tuple[Interval, ...]) -> list[str]:
         """Names of the bands of a tensor that a piece of an op accesses."""
         lines, tensors = self._cuts.lines, self._graph.tensor
+        for number, w in self._cuts.uncut[op]:
+            if w.tensor == tensor:
+                low, high = w.interval(*intervals[number], extent_of(tensors[tensor], w.axis))
+                if low == high:
+                    return []
         ends = [
             (w.axis, *lines.interval(w, *intervals[number], extent_of(tensors[tensor], w.axis)))
             for number, w in self._cuts.windows[op]

@@ -20,6 +20,7 @@ from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.compiled import load, prepare
 from cpplan.runtime.deadline import Deadline
+from cpplan.splitting.between_pieces import Between, least_between
 from cpplan.splitting.bounds import LeastPiece, least_piece
 from cpplan.splitting.candidates import COST_LEVELS, Candidates
 from cpplan.splitting.elements import element_cuts, line_cuts
@@ -50,6 +51,8 @@ _CHECKED = 4.5
 _SLOWER = 3.0
 # Seconds of work, in deterministic mode, for a piece.
 _WORK_PER_PIECE = 1e-4
+# Share of the time for the bound at no more work.
+_BOUND_SHARE = 0.1
 # Relative tolerance for sums of floating-point costs.
 _ROUNDING = 1e-9
 _NO_BYTES: Mapping[str, int] = MappingProxyType({})
@@ -78,6 +81,8 @@ class Split:
         Cost of all runs, and cost of running every op once.
     least
         Lower bound on the bytes of every splitting.
+    between
+        Lower bound on the bytes of every splitting at no more work, if only such ones were asked.
     limit
         Limit on the bytes, if there is one.
     weighed
@@ -92,6 +97,7 @@ class Split:
     cost: int | float
     base: int | float
     least: LeastPiece
+    between: Between | None = None
     limit: int | None = None
     weighed: bool = False
     derived: float = 0.0
@@ -165,6 +171,7 @@ class SplitSearch:
         # Seconds reserved to check the plans that are kept.
         self._checks = 0.0
         self.hurried = False
+        self._between: Between | None = None
 
     def divisions(self, deadline: Deadline) -> list[Division]:
         """Divisions of ever smaller estimated peak at ever larger cost, the cheapest first."""
@@ -215,8 +222,14 @@ class SplitSearch:
         """
         if known is None:
             self._seen.clear()
-        most = cost_limit * self.base * (1 + _ROUNDING)
-        return self._least(most, deadline, known or self.unsplit, again=again)
+        most, best = cost_limit * self.base * (1 + _ROUNDING), known or self.unsplit
+        if cost_limit > 1.0:
+            return replace(self._least(most, deadline, best, again=again), between=None)
+        if self._between is None and self._value(best) > self.least.bytes:
+            self._between = least_between(self.problem, deadline.share(_BOUND_SHARE))
+        enough = 0 if self._between is None else self._between.bytes
+        found = self._least(most, deadline, best, enough=enough, again=again)
+        return replace(found, between=self._between if found.cost <= self.base else None)
 
     def _least(
         self, most: float, deadline: Deadline, best: Split, *, enough: int = 0, again: bool = True

@@ -37,9 +37,9 @@ class TensorCuts:
         Op with cuts -> the axes along which it is cut.
     intervals
         Op with cuts -> the intervals of each of its pieces along these axes.
-    windows
-        Op with cuts -> the windows of these axes along which tensors may be cut, each with the
-        number of its axis.
+    windows, uncut
+        Op with cuts -> the windows of these axes along which tensors may be cut, and may not, each
+        with the number of its axis.
     at
         Tensor that may be cut -> for each of its axes, the interior positions of its cuts.
 
@@ -58,6 +58,7 @@ class TensorCuts:
         self.axes: dict[str, tuple[Axis, ...]] = {}
         self.intervals: dict[str, list[tuple[Interval, ...]]] = {}
         self.windows: dict[str, list[tuple[int, Window]]] = {}
+        self.uncut: dict[str, list[tuple[int, Window]]] = {}
         for cut in self.given:
             self._read(cut)
         self.at = self._tensor_cuts()
@@ -94,15 +95,9 @@ class TensorCuts:
         self.axes[cut.op] = axes
         along = cut.intervals(tuple(axis.extent for axis in axes))
         self.intervals[cut.op] = list(product(*along))
-        self.windows[cut.op] = self._windows(cut.op)
-
-    def _windows(self, op: str) -> list[tuple[int, Window]]:
-        return [
-            (number, window)
-            for number, axis in enumerate(self.axes[op])
-            for window in axis.windows
-            if self.lines.has(window)
-        ]
+        every = [(k, window) for k, axis in enumerate(axes) for window in axis.windows]
+        self.windows[cut.op] = [each for each in every if self.lines.has(each[1])]
+        self.uncut[cut.op] = [each for each in every if not self.lines.has(each[1])]
 
     def _tensor_cuts(self) -> dict[str, list[set[int]]]:
         """For each tensor and each of its axes, the interior positions of its cuts."""

@@ -35,6 +35,8 @@ EVERY_OP_ONCE, LEAST_PIECE = "every op once", "least piece"
 # Bounds on the cost and the live bytes of schedules that run ops again.
 LINEAR_AT_CUTS, LIVE_AT_CUTS = "linear bound at cuts", "live bytes at cuts"
 COST_AT_CUTS = "cost at cuts"
+# Bound on the live bytes of splittings that run every step once.
+LIVE_BETWEEN = "live between pieces"
 # Bounds on the bytes moved between two pools.
 NOTHING, ROOM_PRICES, FORCED_MOVES = "nothing moves", "room prices", "forced moves"
 LEAST_PEAK = "least peak of all orders"
@@ -150,6 +152,13 @@ PEAK_BOUNDS = (
         "yes",
         "recomputed",
         "one piece, or the model's inputs or outputs, need these bytes",
+    ),
+    ProvedBound(
+        LIVE_BETWEEN,
+        "every splitting",
+        "yes",
+        "certificate",
+        "at no more work, these bytes are live when one op has done a share of its steps",
     ),
     ProvedBound(
         "least reach",
@@ -287,6 +296,8 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
         return f"bound {name!r} is of orders that run every op once, but the plan may run ops again"
     if name == COST_AT_CUTS and plan.cost_limit is None:
         return f"bound {name!r} is of schedules within a limit on the cost, but the plan has none"
+    if name == LIVE_BETWEEN and (plan.cost_limit is None or plan.cost_limit != plan.base_cost):
+        return f"bound {name!r} is of plans that do no more work, but the plan may do more"
     if bound.sharing == "no" and plan.sharing:
         return f"bound {name!r} is of tensors that share no bytes, but in the plan they may"
     if bound.sharing == "only" and not plan.sharing:

@@ -33,6 +33,7 @@ from cpplan.model.certificates import (
     CutDuals,
     CutFlow,
     ForcedAt,
+    LiveBetween,
 )
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
@@ -48,6 +49,7 @@ from cpplan.verification.bound_table import (
     LEAST_PIECE,
     LINEAR_AT_CUTS,
     LIVE_AT_CUTS,
+    LIVE_BETWEEN,
     MINIMUM_CUT,
     SHARED,
 )
@@ -61,6 +63,7 @@ from cpplan.verification.footprint import (
 )
 from cpplan.verification.groups import Groups
 from cpplan.verification.piece_bound import least_piece
+from cpplan.verification.piece_moment import bytes_at_moment
 from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import least_bytes
 from cpplan.verification.storages import Storages, relaxed_storages
@@ -87,6 +90,8 @@ def cited_floors(
         return Floors(footprint=least_footprint(*what, at=at, enough=bound))
     if plan.bound_by == LEAST_PIECE:
         return Floors(piece=least_piece(unsplit, plan.residency, plan.sharing))
+    if plan.bound_by == LIVE_BETWEEN and isinstance(flow, LiveBetween):
+        return Floors(between=bytes_at_moment(unsplit, plan.residency, plan.sharing, flow))
     if plan.bound_by == FORCED:
         return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
     if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):

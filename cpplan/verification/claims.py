@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import CutDuals, CutFlow, ForcedAt
+from cpplan.model.certificates import CutDuals, CutFlow, ForcedAt, LiveBetween
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
@@ -22,6 +22,7 @@ from cpplan.verification.bound_table import (
     LINEAR_AT_CUTS,
     LIVE,
     LIVE_AT_CUTS,
+    LIVE_BETWEEN,
     MINIMUM_CUT,
     PEAK_BOUNDS,
     POOL_BOUNDS,
@@ -60,6 +61,7 @@ class Floors(NamedTuple):
     footprint: int | None = None
     cut: int | None = None
     piece: int | None = None
+    between: int | None = None
     cuts: int | None = None
 
 
@@ -79,6 +81,7 @@ _CARRIED: Mapping[str, type] = {
     FOOTPRINT: ForcedAt,
     LIVE_AT_CUTS: CutDuals,
     COST_AT_CUTS: CutDuals,
+    LIVE_BETWEEN: LiveBetween,
 }
 
 
@@ -322,6 +325,12 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
         _compare("the ops prove a least footprint", floors.footprint, bound)
     elif found.name == LEAST_PIECE:
         _compare("pieces of the ops prove a lower bound", floors.piece, bound)
+    elif found.name == LIVE_BETWEEN:
+        if plan.certificate is None:
+            raise VerificationError(
+                f"the lower bound is {found.name!r}, but the plan has no certificate"
+            )
+        _compare("the certificate's moment proves a lower bound", floors.between, bound)
     return found.proof
 
 

@@ -30,6 +30,7 @@ from cpplan.verification.bound_table import (
     FORCED,
     LARGEST,
     LEAST_PIECE,
+    LIVE_BETWEEN,
     MINIMUM_CUT,
     SHARED,
 )
@@ -60,6 +61,9 @@ from cpplan.verification.pool_objective import is_peak
 from cpplan.verification.relations import check_relations
 from cpplan.verification.shared_bound import least_bytes
 from cpplan.verification.storages import relaxed_by
+
+# Bounds that hold for any aliases, and for ops in pieces.
+_PIECES = (LEAST_PIECE, LIVE_BETWEEN)
 
 
 class Needs(NamedTuple):
@@ -124,9 +128,9 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
     """
     needed = buffers_of_single_runs(program, plan.residency)
     peak = is_peak(needed, plan.objective)
-    # These bounds hold for any aliases: the largest buffer, the least piece, and 0 bytes.
+    # These bounds hold for any aliases: the largest buffer, those of pieces, and 0 bytes.
     none = (plan.bound_by, plan.lower_bound) == (FORCED, 0)
-    proved = peak and (plan.bound_by in (LARGEST, LEAST_PIECE) or none)
+    proved = peak and (plan.bound_by in (LARGEST, *_PIECES) or none)
     if not plan.relations and (proved or not plan.sharing):
         check_costs(program, plan)
         check_first_last(plan)
@@ -151,7 +155,7 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
         if shared is None:
             return None
         floors = Floors(shared=shared)
-    if plan.bound_by == LEAST_PIECE:
+    if plan.bound_by in _PIECES:
         floors = cited_floors(program, plan, (), (), program.graph)
     if plan.bound_by == FORCED:
         floors = Floors(forced=_forced_by_hand_overs(program, plan, needed, allowed))

@@ -65,7 +65,9 @@ class Network:
     def concat(self, a: str, b: str) -> str:
         (rows, columns, one), (_, _, other) = self._shape(a), self._shape(b)
         y = self._tensor(None, (rows, columns, one + other))
-        return self._op("Concat", (a, b), y, self._same(a, b, y)[:2], 0)
+        parts = Window(a, CHANNELS), Window(b, CHANNELS, offset=-one), Window(y, CHANNELS)
+        channels = Axis("channels", one + other, parts)
+        return self._op("Concat", (a, b), y, [*self._same(a, b, y)[:2], channels], 0)
 
     def relu_over(self, x: str) -> str:
         """A rectifier that writes over what it reads: its output is a view."""

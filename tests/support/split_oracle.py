@@ -163,6 +163,14 @@ class Twins:
             self._element(name, place, [(a, place), (b, place)], [a, b], 0)
         return name
 
+    def concat(self, a: str, b: str) -> str:
+        name, (_, _, wide) = self.network.concat(a, b), self.shape[a]
+        rows, columns, other = self.shape[b]
+        for r, c, k in self._tensor(name, (rows, columns, wide + other)):
+            source = (a, (r, c, k)) if k < wide else (b, (r, c, k - wide))
+            self._element(name, (r, c, k), [source], [], 0)
+        return name
+
     def graph(self) -> Graph:
         """The graph; the elements of its outputs are then known, too."""
         graph = self.network.graph()

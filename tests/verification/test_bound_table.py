@@ -65,6 +65,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.remat.heuristics import chain
     from cpplan.remat.search import cp_sat_remat, local_search
     from cpplan.solving import order_turns
+    from cpplan.splitting import between_pieces
     from cpplan.splitting import bounds as splitting
 
     none = np.zeros(0, np.int64)
@@ -80,7 +81,7 @@ def test_every_name_that_planners_use_is_in_the_table():
         cp_sat.JOINT_SHARING,
         order_turns.ALIASED,
     ]
-    peak += [splitting.NAME]
+    peak += [splitting.NAME, between_pieces.NAME]
     peak += [bound_names.FOOTPRINT, bound_names.REACH, bound_names.CHAIN, bound_names.CUTS]
     peak += [bound_names.COST_AT_CUTS]
     cost = [cut_bound.RUNS_ONCE, cut_bound.RELAXED, cut_bound.INTEGRAL, chain.NAME]

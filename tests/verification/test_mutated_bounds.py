@@ -12,11 +12,19 @@ import pytest
 from support.instances import side_by_side
 from support.pool_oracles import OBJECTIVES, random_pooled
 from support.remat_oracle import remat_chain
+from support.split_networks import Network
 
 import cpplan
 from cpplan import Gap, Graph, Op, Plan, Pool, Problem, Tensor, verify
 from cpplan.model.axes import Axis, Window
-from cpplan.model.certificates import CutDuals, CutFlow, DualRow
+from cpplan.model.certificates import (
+    Certificate,
+    CutDuals,
+    CutFlow,
+    DualRow,
+    LiveBetween,
+    Reading,
+)
 from cpplan.model.errors import VerificationError
 from cpplan.model.levels import pool_peaks
 from cpplan.packing.heuristics.in_pools import run_in_pools
@@ -156,6 +164,14 @@ def cost_at_cuts() -> Case:
     )
 
 
+def live_between() -> Case:
+    """Two convolutions of three taps: 8 B of the image, and 4 B of the first one's rows."""
+    net = Network()
+    net.conv(net.conv(net.image(4, 1, 2), 2), 1, stride=2)
+    graph = net.graph()
+    return graph, cpplan.solve(graph, split=True, time_limit=2, workers=1)
+
+
 PEAK_CASES: dict[str, Callable[[], Case]] = {
     "live bytes": live_bytes,
     "fixed offset": fixed_offset,
@@ -165,6 +181,7 @@ PEAK_CASES: dict[str, Callable[[], Case]] = {
     "least footprint": least_footprint,
     "minimum cut": minimum_cut,
     "least piece": least_piece,
+    "live between pieces": live_between,
     "live bytes at cuts": live_at_cuts,
     "cost at cuts": cost_at_cuts,
 }
@@ -181,11 +198,22 @@ def peak_case(name: str, shift: int) -> Case:
     )
 
 
-def without_a_row(flow: CutFlow | CutDuals, rng: random.Random) -> CutFlow | CutDuals:
+def without_a_row(flow: Certificate, rng: random.Random) -> Certificate:
     """A flow that is not kept: a row left out, doubled, or with another amount.
 
-    Of duals: a row left out, or with another rule, index or multiplier.
+    Of duals: a row left out, or with another rule, index or multiplier. Of a moment: no tensor, one
+    that is unknown, or another moment.
     """
+    if isinstance(flow, LiveBetween):
+        unknown = Reading(("?",), flow.op)
+        return rng.choice(
+            [
+                flow._replace(readings=()),
+                flow._replace(readings=(unknown, *flow.readings)),
+                flow._replace(interval=flow.parts + 1),
+                flow._replace(parts=3, interval=1),
+            ]
+        )
     if isinstance(flow, CutDuals):
         rows = list(flow.rows)
         k = rng.randrange(len(rows))
@@ -217,7 +245,7 @@ def mutated(plan: Plan, rng: random.Random) -> Plan:
         {"lower_bound": plan.peak + 1, "status": rng.choice(["optimal", "feasible"])},
         {"lower_bound": rng.choice([-1, float(bound), str(bound), (bound,), True])},
         {"status": rng.choice(sorted({"optimal", "feasible", "infeasible", "unknown", ""}
-                                     - {plan.status}))},
+                                     - {plan.status, "feasible" if plan.pieces else ""}))},
         {"objective_bound": (bound,)},
         {"objective_value": (plan.peak,)},
         {"cost_bound": rng.choice([0, 1, bound])},

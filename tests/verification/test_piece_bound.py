@@ -73,4 +73,4 @@ def test_a_piece_of_padding_alone_may_run_first() -> None:
         assert piece_bound.least_piece(graph, residency, ()) == bytes_
         assert least_piece(problem).bytes == bytes_
         plan = solve(graph, split=True, outputs=outputs, time_limit=2)
-        assert plan.lower_bound == bytes_ <= plan.peak
+        assert bytes_ <= plan.lower_bound <= plan.peak
