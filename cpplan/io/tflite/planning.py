@@ -26,7 +26,7 @@ _SLOWER = 2.0
 # Share of the time for a plan without pieces.
 _WHOLE_SHARE = 0.1
 # What a plan says of the bound on every splitting.
-_BOUND = ("lower_bound", "bound_by", "scope", "certificate")
+_BOUND = ("lower_bound", "bound_by", "scope", "certificate", "cost_limit")
 _TOO_LARGE = f"no op runs in pieces: in {RUNTIME}, the model in pieces that was found needs more"
 
 
