@@ -133,7 +133,7 @@ def _run_again(run: Run, once: Split, deadline: Deadline) -> Split:
     run = replace(run, budget=run.budget.until(deadline))
     packed = rematerialize(run, Program(program.graph, order)).packed
     assert isinstance(packed.source, Program)
-    return replace(once, packed=packed, cost=packed.source.cost, limit=run.limit)
+    return replace(once, packed=packed, cost=packed.source.cost, limit=run.limit, between=None)
 
 
 def _better(run: Run, one: Split, other: Split) -> Split:
