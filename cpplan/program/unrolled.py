@@ -58,8 +58,8 @@ class _Unrolling:
         self.begun: dict[tuple[str, int], int] = {}
         self.written: set[tuple[str, int]] = set()
         self.passed_on: list[Tensor] = []
-        # Copies of storages that a run begins by writing only a part.
-        self.in_parts: set[str] = set()
+        # Copies of storages that a run begins by writing only a part, with their kinds.
+        self.in_parts: dict[str, str] = {}
         self.times: Counter[str] = Counter()
         self.ops: list[Op] = []
         for tensor in source.tensors:
@@ -105,11 +105,14 @@ class _Unrolling:
         """The graph of all runs, with all copies of all tensors."""
         source = self.source
         for (root, number), run in self.begun.items():
-            here = source.tensor[root].kind != "constant" and root not in self.outside
-            if here and (root, number) not in self.written:
-                op, whole = self.ops[run], self.tensor_names.copy(root, number)
+            if source.tensor[root].kind == "constant" or (root, number) in self.written:
+                continue
+            op, whole = self.ops[run], self.tensor_names.copy(root, number)
+            if root in self.outside:
+                self.in_parts[whole] = "output"
+            else:
                 self.ops[run] = replace(op, workspaces=(*op.workspaces, whole))
-                self.in_parts.add(whole)
+                self.in_parts[whole] = "workspace"
         storage: dict[str, list[str]] = defaultdict(list)
         for tensor in source.tensors:
             storage[source.root[tensor.name][0]].append(tensor.name)
@@ -117,7 +120,8 @@ class _Unrolling:
         for root, names in storage.items():
             for number in range(1, self.newest.get(root, 0) + 1):
                 tensors += [self._copy(name, number) for name in names]
-        tensors = [replace(t, kind="workspace") if t.name in self.in_parts else t for t in tensors]
+        kinds = self.in_parts
+        tensors = [replace(t, kind=kinds[t.name]) if t.name in kinds else t for t in tensors]
         return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
 
     def _retention_of(self, name: str) -> int:

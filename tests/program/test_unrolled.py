@@ -177,6 +177,23 @@ def test_a_part_of_an_output_outside_is_written_again_beside_an_empty_one(empty,
     assert rows(found) == rows(to_problem(program, outside))
 
 
+def test_a_part_that_is_an_output_outside_is_written_again_in_an_inner_whole():
+    """The whole is none of the caller's tensors; its copies lie where the part does.
+
+    The other part is empty, so that no op writes the first copy of the whole.
+    """
+    tensors = (
+        Tensor("whole", 1),
+        Tensor("p", 0, view_of=("whole", 0)),
+        Tensor("q", view_of=("whole", 0), size=1, kind="output"),
+    )
+    fills = (Op("fill_p", "", (), ("p",)), Op("fill_q", "", (), ("q",)))
+    graph = Graph("g", tensors, (*fills, Op("join", "", ("p", "q"), ("whole",))))
+    program, outside = Program(graph, (0, 1, 1, 2)), Residency(outputs="outside")
+    unrolled = unroll(program, outside)
+    assert rows(to_problem(unrolled, outside)) == rows(to_problem(program, outside))
+
+
 @given(programs() | oracles.programs(), st.sampled_from(RESIDENCIES))
 @settings(max_examples=examples(50), deadline=None)
 def test_the_buffers_are_those_of_the_program(program, residency):
