@@ -26,7 +26,12 @@ import numpy as np
 
 from cpplan.model.certificates import LiveBetween
 from cpplan.runtime.deadline import Deadline
-from cpplan.splitting.live_shares import Floats, bounds_of_shares, live_shares
+from cpplan.splitting.live_shares import (
+    Floats,
+    bounds_of_shares,
+    held_by_lines,
+    live_shares,
+)
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.streams import Read, Stream, bytes_of_step, find_streams, steps_of
 
@@ -139,7 +144,7 @@ def _with_second_reads(streams: Sequence[Stream]) -> list[Stream]:
 
 def _weight(read: Read) -> float:
     """Bytes that a read holds while it is half done, and a small part of the stream's bytes."""
-    table = live_shares(read.axes, read.halos, _COARSE)
+    table = live_shares(read.axes, True, bool(read.lines), _COARSE)
     half = len(table) // 2
     return read.bytes * (float(table[half, half // 2 : half].min()) + _PART)
 
@@ -218,7 +223,10 @@ def _term(stream: Stream, joined: Mapping[str, str], op: str, parts: int) -> Ter
         else:
             together = read.channels is not None and joined[reader] == joined.get(op)
             axes = (*read.axes, read.channels) if together and read.channels else read.axes
-            table = live_shares(axes, read.halos and not together, parts) * read.bytes
+            sums = bool(read.lines)
+            table = live_shares(axes, not together, sums, parts) * read.bytes
+            if read.axes and sums and joined[reader] != joined.get(op):
+                table = np.maximum(table, held_by_lines(read.axes, read.lines, parts))
         # An input is written from the start; what is kept is live whatever its readers have done.
         if stream.maker is None:
             table = table[-1:]

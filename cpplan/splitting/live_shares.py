@@ -18,6 +18,14 @@ columns and ``b`` rows, and what their steps read beyond it is
 The least of these four is :func:`halo`; it is 0 along more than two axes. It bounds what a set of
 steps reads beyond its own number in the same way, with the halo that one side of a step reads.
 
+*Sums.* An op may add up its terms piece by piece. A position may then be dead before all steps that
+read it have run, if sums of these steps are held instead. Let a line of steps be partly done. Two
+neighbours, one done and the other not, have read common positions; these are live, or the sum of
+the one that is not done. So each such line holds the smaller of the two. If along one axis some
+lines are done and some not begun, all lines along the other axis are partly done. Else the lines
+that are partly done cross at all steps done, or at all that are not: of ``N`` steps and a share
+``f`` that is done, ``m1`` and ``m2`` lines with ``m1 m2 >= N min(f, 1 - f)``.
+
 *Shares.* A tensor is live at least at what is written and not dead, and at its halo. What is dead
 is limited by the steps done. Shares are intervals between multiples of ``1 / parts``, and the
 values are least ones over such intervals.
@@ -151,7 +159,7 @@ def bounds_of_shares(parts: int) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=256)
-def live_shares(axes: tuple[Reach, ...], halos: bool, parts: int) -> Floats:
+def live_shares(axes: tuple[Reach, ...], halos: bool, sums: bool, parts: int) -> Floats:
     """Least share of a tensor that is live, by the share written and the share of the reader done.
 
     Parameters
@@ -160,6 +168,8 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, parts: int) -> Floats:
         The axes along which the op's steps read parts of the tensor.
     halos
         True if the halo counts.
+    sums
+        True if sums of steps that are not done may be held instead of what these read.
     parts
         Number of intervals of shares.
 
@@ -179,10 +189,10 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, parts: int) -> Floats:
     written = np.maximum(0.0, (low * (grid + unread) - unread) / grid)
     at_most = np.minimum(1.0, high * (grid + unread) / grid)
     held, beyond = np.zeros((2, len(low)))
-    if halos and steps > 1:
+    if halos and steps > 1 and not sums:
         held = _least_halo([(axis.read, axis.common) for axis in axes], low, high) / grid
-        if same:
-            beyond = _least_halo([(axis.read, axis.beyond) for axis in axes], low, high) / grid
+    if halos and same:
+        beyond = _least_halo([(axis.read, axis.beyond) for axis in axes], low, high) / grid
     # Share read by a share of the steps, which grows with it.
     reads = (
         np.minimum.accumulate(np.minimum(1.0, low + beyond)[::-1])[::-1] if same else least * low
@@ -191,7 +201,7 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, parts: int) -> Floats:
     live[low[None, :] > at_most[:, None]] = np.inf
     live = np.minimum.accumulate(live, axis=1)
     # In the first interval after 0, one position at least is dead.
-    needs = np.where(high > 0.0, np.maximum(low, 1.0 / grid), 0.0) + beyond
+    needs = np.where(high > 0.0, np.maximum(low, 1.0 / grid), 0.0) + (0.0 if sums else beyond)
     done = np.minimum(1.0, most * high)
     if steps == 1:
         done, reads = (high >= 1.0) * 1.0, (high > 0.0) * 1.0
@@ -200,6 +210,26 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, parts: int) -> Floats:
     found = live[:, last]
     found[at_most[:, None] < reads[None, :] - _ROUNDING] = np.inf
     return found * (grid / (grid + unread))
+
+
+def held_by_lines(axes: Sequence[Reach], line: Sequence[float], parts: int) -> Floats:
+    """Least bytes that lines of steps hold which are partly done, by the share of the steps done.
+
+    ``line`` has the bytes that such a line along each axis holds.
+    """
+    low, high = bounds_of_shares(parts)
+    used = [(axis.steps, held) for axis, held in zip(axes, line, strict=True) if axis.steps > 1]
+    open_ = (high > 0.0) & (low < 1.0)
+    if len(used) == 1:
+        return np.where(open_, used[0][1], 0.0)
+    if len(used) != 2:
+        return np.zeros(len(low))
+    (rows, by_row_axis), (columns, by_column_axis) = used
+    count = rows * columns
+    rest = np.minimum(np.maximum(low, 1 / count), 1 - np.minimum(high, 1 - 1 / count))
+    crossing = np.sqrt(by_row_axis * by_column_axis * count * rest)
+    straight = min(columns * by_row_axis, rows * by_column_axis)
+    return np.where(open_, np.minimum(crossing, straight), 0.0)
 
 
 # Rounding of shares.

@@ -41,15 +41,16 @@ class Read(NamedTuple):
         Axes of the op along which a step reads a part of the stream, without the channels.
     channels
         Channels of which a step reads the one that it makes, or ``None``.
-    halos
-        True if the op keeps its halo; an op that adds up its terms may keep sums instead.
+    lines
+        If the op adds up its terms: for each axis, the bytes that a line of steps along it holds
+        if it is partly done. Else empty, and the op keeps its halo.
     """
 
     reading: Reading
     bytes: int
     axes: tuple[Reach, ...]
     channels: Reach | None
-    halos: bool
+    lines: tuple[float, ...] = ()
 
 
 class Stream(NamedTuple):
@@ -160,7 +161,7 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
     held = min(_bytes_of(problem, tensor.name) for tensor in path)
     most = min(math.prod(shape) * bits // 8, held)
     if reading.op is None:
-        return Read(reading, most, (), None, False)
+        return Read(reading, most, (), None)
     op, last = graph.op[reading.op], path[-1].name
     channel = channels_of(maker) if maker is not None else channels_of(op)
     shown = any(_shows(graph, graph.producer[tensor.name]) for tensor in path[1:])
@@ -191,8 +192,15 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
             return None
         # A sum may be held instead: at least one for the positions that are one step's own.
         share = math.prod(axis.read / (axis.most * axis.steps) for axis in axes)
-        most = min(most, int(_bytes_of(problem, op.outputs[0]) * share))
-    return Read(reading, most, tuple(axes), channels, last not in added)
+        sums = _bytes_of(problem, op.outputs[0])
+        position = most / math.prod(axis.extent for axis in axes)
+        step, lines = sums / math.prod(axis.steps for axis in axes), []
+        for k, along in enumerate(axes):
+            beside = math.prod(other.least for other in (*axes[:k], *axes[k + 1 :]))
+            lines.append(min(along.common * beside * position, step))
+        most = min(most, int(sums * share))
+        return Read(reading, most, tuple(axes), channels, tuple(lines) or (0.0,))
+    return Read(reading, most, tuple(axes), channels)
 
 
 def _bytes_of(problem: SplitProblem, name: str) -> int:

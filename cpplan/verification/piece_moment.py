@@ -52,8 +52,8 @@ def bytes_at_moment(
     alike = _alike(graph, cited)
     cells: dict[str, list[Cell]] = {}
     for name, read in zip(tensors, cited, strict=True):
-        together = read.channel is not None and alike[read.reader] == alike.get(op.name)
-        cells.setdefault(name, []).append(read.cell(together, parts))
+        joined = not read.kept and alike[read.reader] == alike.get(op.name)
+        cells.setdefault(name, []).append(read.cell(joined, parts))
     sums = _least_sum([*cells.values()], op.name)
     least = float(sums[at if len(sums) > 1 else 0])
     least += rules.begun_by_a_step(op)

@@ -8,7 +8,7 @@ make of it position by position.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.residency import Residency
 from cpplan.model.tensor import Tensor
-from cpplan.verification.piece_steps import Floats, Steps, live_parts, steps_of
+from cpplan.verification.piece_steps import Floats, Steps, held_in_lines, live_parts, steps_of
 from cpplan.verification.storages import storages_held
 
 # A tensor's bytes for shares of one or two ops.
@@ -40,16 +40,23 @@ class Read:
     bytes: int
     axes: tuple[Steps, ...]
     channel: Steps | None
-    sums: bool
+    lines: tuple[float, ...]
 
-    def cell(self, together: bool, parts: int) -> Cell:
-        """Bytes live for every share of the maker and the reader."""
+    def cell(self, joined: bool, parts: int) -> Cell:
+        """Bytes live for every share of the maker and the reader.
+
+        ``joined`` is true if the reader's share is that of all its channels together.
+        """
+        together = joined and self.channel is not None
         low = np.r_[0.0, np.arange(parts) / parts, 1.0]
         if self.kept:
             table = low * self.bytes
             return ((), table[-1:].reshape(())) if self.maker is None else ((self.maker,), table)
         axes = (*self.axes, self.channel) if together and self.channel else self.axes
-        table = live_parts(axes, not (self.sums or together), parts) * self.bytes
+        table = live_parts(axes, not together, bool(self.lines), parts) * self.bytes
+        if self.axes and self.lines and not joined:
+            counts = [steps.count for steps in self.axes]
+            table = np.maximum(table, held_in_lines(counts, self.lines, parts))
         if self.maker is None:  # an input is there from the start
             return (self.reader,), table[-1]
         return (self.maker, self.reader), table
@@ -110,7 +117,7 @@ class Readings:
         if reading.op is None:
             if last.kind != "output":
                 raise VerificationError(f"tensor {last.name!r} is no output, as the plan cites")
-            return Read(made, "", True, size, (), None, False)
+            return Read(made, "", True, size, (), None, ())
         op = graph.op.get(reading.op)
         if op is None or last.name not in op.inputs or not self.counts(op):
             raise VerificationError(f"the certificate cites op {reading.op!r} as a reader")
@@ -144,14 +151,16 @@ class Readings:
             channel = steps
         added = {w.tensor for axis in op.axes if axis.accumulates for w in axis.windows}
         added = {name for name in added if self._graph.tensor[name].kind != "constant"}
-        sums = last in added
-        if sums:
+        lines: tuple[float, ...] = ()
+        if last in added:
             # What is held instead of one tensor must not be held instead of another, too.
             if op.in_place or added != {last}:
                 raise refused
+            held = self._bytes(self._graph.tensor[output])
+            lines = tuple(_lines(axes, size, held)) or (0.0,)
             share = math.prod(steps.read / (steps.most * steps.count) for steps in axes)
-            size = min(size, int(self._bytes(self._graph.tensor[output]) * share))
-        return Read(maker, op.name, False, size, tuple(axes), channel, sums)
+            size = min(size, int(held * share))
+        return Read(maker, op.name, False, size, tuple(axes), channel, lines)
 
     def _tensor(self, name: str) -> Tensor:
         tensor = self._graph.tensor.get(name)
@@ -215,6 +224,14 @@ class Readings:
         spans = sorted(place for place in places if place is not None)
         apart = all(a[1] <= b[0] for a, b in pairwise(spans))
         return len(spans) == len(inputs) and apart
+
+
+def _lines(axes: Sequence[Steps], size: int, sums: int) -> Iterator[float]:
+    """Yield, for each axis, the bytes of two neighbours' common positions, or of one's sum."""
+    whole, count = (math.prod(getattr(axis, f) for axis in axes) for f in ("extent", "count"))
+    for k, axis in enumerate(axes):
+        positions = axis.common * math.prod(other.least for j, other in enumerate(axes) if j != k)
+        yield min(positions * size / whole, sums / count)
 
 
 def steps_in(op: Op) -> int:

@@ -103,8 +103,11 @@ def least_halo(dead: Floats, axes: Sequence[tuple[int, int]]) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def live_parts(axes: tuple[Steps, ...], halos: bool, parts: int) -> Floats:
-    """Least part of a tensor that is live, for shares that its maker and its reader have done."""
+def live_parts(axes: tuple[Steps, ...], halos: bool, sums: bool, parts: int) -> Floats:
+    """Least part of a tensor that is live, for shares that its maker and its reader have done.
+
+    With ``sums``, sums of steps that are not done may be held instead.
+    """
     ends = np.arange(parts + 1) / parts
     low, high = np.r_[0.0, ends[:-1], 1.0], np.r_[0.0, ends[1:], 1.0]
     axes = tuple(axis for axis in axes if axis.count > 1 or axis.read < axis.extent)
@@ -118,14 +121,15 @@ def live_parts(axes: tuple[Steps, ...], halos: bool, parts: int) -> Floats:
         ends = [least_halo(np.maximum(1.0, share * read), lines) / read for share in (low, high)]
         return np.where(high > 0, np.minimum(*ends), 0.0) if halos and count > 1 else 0.0 * low
 
-    held, side = halo("common"), halo("beyond") if level else 0.0 * low
+    side = halo("beyond") if level else 0.0 * low
+    held = 0.0 * low if sums else halo("common")
     first = np.maximum(0.0, low * whole - (whole - read)) / read
     last = np.minimum(1.0, high * whole / read)
     # Live bytes, if dead ones are a share: what is written and not dead, or the halo.
     live = np.maximum(np.maximum(0.0, first[:, None] - high), held)
     live = np.minimum.accumulate(np.where(low <= last[:, None], live, np.inf), axis=1)
     # What must have been done for positions to be dead, and been read for steps to be done.
-    needed = np.where(high > 0, np.maximum(low, 1 / read), 0.0) + side
+    needed = np.where(high > 0, np.maximum(low, 1 / read), 0.0) + (0.0 if sums else side)
     wanted = least * low
     if level:
         wanted = np.minimum.accumulate(np.minimum(1.0, low + side)[::-1])[::-1]
@@ -136,3 +140,21 @@ def live_parts(axes: tuple[Steps, ...], halos: bool, parts: int) -> Floats:
     possible = last[:, None] >= wanted - _TINY
     table: Floats = np.where(possible, live[:, until], np.inf) * read / whole
     return table
+
+
+def held_in_lines(counts: Sequence[int], line: Sequence[float], parts: int) -> Floats:
+    """Least bytes held where lines of steps are partly done, for shares of all steps done.
+
+    Two neighbours in such a line, one done and one not, hold ``line[k]`` bytes along axis ``k``.
+    """
+    ends = np.arange(parts + 1) / parts
+    used = [(count, held) for count, held in zip(counts, line, strict=True) if count > 1]
+    found = np.zeros(parts + 2)
+    if len(used) == 1:
+        found[1:-1] = used[0][1]
+    elif len(used) == 2:
+        (m, p), (n, q) = used
+        # Done steps, or the others, lie where lines cross that are partly done.
+        few = np.maximum(1.0, m * n * np.minimum(ends[:-1], 1 - ends[1:]))
+        found[1:-1] = np.minimum(np.sqrt(p * q * few), min(n * p, m * q))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from itertools import product
@@ -25,7 +26,7 @@ from cpplan.verification.piece_moment import bytes_at_moment
 from cpplan.verification.piece_steps import live_parts, steps_of
 from tests.support.cases import seeds
 from tests.support.split_networks import Network
-from tests.support.split_oracle import random_twins
+from tests.support.split_oracle import least_peak_of_steps, random_twins
 
 # Steps, extent, and the window of a step: taps with padding, strides, gaps, and no halo.
 AXES = [
@@ -73,12 +74,13 @@ def test_no_set_of_steps_keeps_less_alive(one: int, other: int) -> None:
     for mask in masks:
         read |= mask
     axes = [(rows.read, rows.common), (columns.read, columns.common)]
-    table = live_shares((rows, columns), True, parts)
+    table = live_shares((rows, columns), True, False, parts)
     assert np.array_equal(
         table,
         live_parts(
             tuple(steps_of(w, n, e) for n, e, w in (AXES[one], AXES[other])),  # type: ignore[misc]
             True,
+            False,
             parts,
         ),
     )
@@ -142,6 +144,34 @@ def test_bounds_are_below_brute_force() -> None:
 @pytest.mark.slow
 def test_two_thousand_bounds_are_below_brute_force() -> None:
     assert sum(map(check_by_brute_force, range(2000))) > 1000
+
+
+def check_sums_by_brute_force(seed: int) -> bool:
+    """Check the bound of a random network that adds up its terms; true if it is more than 0."""
+    rng = random.Random(seed)
+    net = Network("float32")
+    x = net.image(rng.randint(2, 5), rng.choice([1, 1, 2, 3]), 1)
+    for _ in range(rng.randint(1, 3)):
+        taps, stride = rng.choice([1, 3, 3]), rng.choice([1, 1, 2])
+        x = net.conv(x, rng.randint(1, 3), taps=taps, stride=stride)
+    graph = net.graph()
+    if sum(math.prod(axis.extent for axis in op.axes) for op in graph.ops) > 14:
+        return False
+    found = bound_of(graph)
+    if found.certificate is None:
+        return False
+    assert bytes_at_moment(graph, Residency(), (), found.certificate) == found.bytes
+    assert found.bytes <= least_peak_of_steps(graph), f"seed {seed}"
+    return found.bytes > 0
+
+
+def test_bounds_on_sums_are_below_brute_force() -> None:
+    assert sum(map(check_sums_by_brute_force, seeds(150))) > 20
+
+
+@pytest.mark.slow
+def test_many_bounds_on_sums_are_below_brute_force() -> None:
+    assert sum(map(check_sums_by_brute_force, range(20_000))) > 2000
 
 
 def chain() -> Graph:
