@@ -18,8 +18,10 @@ tensor counts for one or two ops that read it.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -38,14 +40,14 @@ from cpplan.splitting.streams import Read, Stream, bytes_of_step, find_streams, 
 NAME = "live between pieces"
 # Intervals of shares to choose an op by, and to bound with.
 _COARSE, _FINE = 48, 192
-# Most ops of a program that is bounded.
-_MOST_OPS = 2000
+# Most ops of a program that is bounded: each tensor takes a table of 0.3 MB.
+_MOST_OPS = 500
 # Ops removed to choose a moment, and moments bounded finely.
 _MOST_REMOVED, _MOST_FINE = 4000, 2
 # Most reads of a tensor that are tried as its second one.
 _MOST_TRIED = 8
-# Seconds of deterministic time for each cell that is summed.
-_SECONDS = 3e-9
+# Seconds of deterministic time for each cell that is summed, and for each stream that is looked at.
+_SECONDS, _SECONDS_A_SCOPE = 3e-9, 2e-6
 # Part of a stream's bytes that decides between reads without halos.
 _PART = 1e-3
 # Rounding of shares and of sums.
@@ -107,7 +109,7 @@ def least_between(problem: SplitProblem, deadline: Deadline) -> Between:
         if found is None:
             break
         tried.append((-found.bytes, op))
-    two = _with_second_reads(streams)
+    two = _with_second_reads(streams, deadline)
     for _, op in sorted(tried)[:_MOST_FINE]:
         for reads in (one, two) if two != one else (one,):
             found = _at_moment(problem, reads, op, _FINE, deadline)
@@ -129,12 +131,18 @@ def _ranked(streams: Sequence[Stream]) -> list[Stream]:
     ]
 
 
-def _with_second_reads(streams: Sequence[Stream]) -> list[Stream]:
-    """Streams with two reads each where ops can still be removed with at most two neighbours."""
+def _with_second_reads(streams: Sequence[Stream], deadline: Deadline) -> list[Stream]:
+    """Streams with two reads each where ops can still be removed with at most two neighbours.
+
+    Takes time quadratic in the streams, and ends early if that is not left.
+    """
     chosen = [stream._replace(reads=stream.reads[:1]) for stream in streams]
     scopes = [_ops_of(stream) for stream in chosen]
     for k in sorted(range(len(streams)), key=lambda k: -_weight(streams[k].reads[0])):
         for read in streams[k].reads[1:_MOST_TRIED]:
+            deadline.spend(_SECONDS_A_SCOPE * len(scopes))
+            if deadline.expired():
+                return chosen
             more = chosen[k]._replace(reads=(chosen[k].reads[0], read))
             if _removable([*scopes[:k], _ops_of(more), *scopes[k + 1 :]]):
                 chosen[k], scopes[k] = more, _ops_of(more)
@@ -168,6 +176,23 @@ def _removable(scopes: Iterable[Iterable[str]]) -> bool:
     return not near
 
 
+def _connected(streams: Sequence[Stream], op: str) -> list[Stream]:
+    """Streams that are connected with an op; the others may hold nothing."""
+    near: dict[str, list[int]] = {}
+    for number, stream in enumerate(streams):
+        for name in _ops_of(stream):
+            near.setdefault(name, []).append(number)
+    found, seen, ops = set[int](), {op}, [op]
+    for name in ops:
+        for number in near.get(name, ()):
+            if number not in found:
+                found.add(number)
+                new = set(_ops_of(streams[number])) - seen
+                seen |= new
+                ops.extend(sorted(new))
+    return [streams[number] for number in sorted(found)]
+
+
 def _joined(streams: Sequence[Stream]) -> dict[str, str]:
     """For each op, one op that stands for all that draw the same channel."""
     found = {op: op for stream in streams for op in _ops_of(stream)}
@@ -195,6 +220,7 @@ def _at_moment(
 
     ``None`` if the time was not enough.
     """
+    streams = _connected(streams, op)
     joined = _joined(streams)
     terms = [_term(stream, joined, op, parts) for stream in streams]
     least = _least_sum(terms, op, deadline)
@@ -237,28 +263,46 @@ def _term(stream: Stream, joined: Mapping[str, str], op: str, parts: int) -> Ter
 
 def _least_sum(terms: Sequence[Term], fixed: str, deadline: Deadline) -> Floats | None:
     """Least sum of all terms for each share of one op; ``None`` if the time was not enough."""
-    left = list(terms)
-    scopes = [{op for part in term for op in part.scope} for term in left]
-    while True:
-        neighbours: dict[str, set[str]] = {}
-        for scope in scopes:
-            for op in scope:
-                neighbours.setdefault(op, set()).update(scope)
-        neighbours.pop(fixed, None)
-        if not neighbours:
-            break
-        op = min(neighbours, key=lambda op: (len(neighbours[op]), op))
-        rest = sorted(neighbours[op] - {op})
+    left = dict(enumerate(terms))
+    fresh = count(len(terms))
+    places: dict[str, set[int]] = {}
+    for number, term in left.items():
+        for op in _scope(term):
+            places.setdefault(op, set()).add(number)
+
+    def near(op: str) -> list[str]:
+        return sorted({name for number in places[op] for name in _scope(left[number])} - {op})
+
+    queue = [(len(near(op)), op) for op in places if op != fixed]
+    heapq.heapify(queue)
+    while queue:
+        many, op = heapq.heappop(queue)
+        if op not in places:
+            continue
+        rest = near(op)
+        if len(rest) != many:
+            heapq.heappush(queue, (len(rest), op))
+            continue
         if deadline.expired():
             return None
-        here = [term for term, scope in zip(left, scopes, strict=True) if op in scope]
-        left = [term for term, scope in zip(left, scopes, strict=True) if op not in scope]
-        scopes = [scope for scope in scopes if op not in scope]
-        left.append((Part(tuple(rest), _without(here, op, rest)),))
+        here = [left[number] for number in sorted(places[op])]
+        for number in places.pop(op):
+            for name in _scope(left.pop(number)) - {op}:
+                places[name].discard(number)
+        number = next(fresh)
+        left[number] = (Part(tuple(rest), _without(here, op, rest)),)
+        for name in rest:
+            places[name].add(number)
+            if name != fixed:
+                heapq.heappush(queue, (len(near(name)), name))
         labels = _labels(here, op)
         deadline.spend(_SECONDS * len(here) * labels ** (1 + len(rest)))
-        scopes.append(set(rest))
-    return sum((_most(term, (fixed,)) for term in left), np.zeros(1))
+    return sum((_most(term, (fixed,)) for term in left.values()), np.zeros(1))
+
+
+def _scope(term: Term) -> set[str]:
+    """The ops that a term is about."""
+    return {op for part in term for op in part.scope}
 
 
 def _without(terms: Sequence[Term], op: str, rest: Sequence[str]) -> Floats:
