@@ -22,6 +22,9 @@ from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.splitting import heuristics
+from cpplan.splitting.between_pieces import NAME as LIVE_BETWEEN
+from cpplan.splitting.bounds import NAME as LEAST_PIECE
+from cpplan.splitting.bounds import least_piece
 from cpplan.splitting.copies import count_copied_bytes
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import join
@@ -42,7 +45,8 @@ class SplitBaseline:
     bytes
         Peak of the arena, packed and verified, or ``None`` if there is none.
     ratio
-        ``bytes`` divided by the bound on every splitting, or ``None``.
+        ``bytes`` divided by the bound on every splitting, or, if the plan does no more work than
+        running every op once, by the one on splittings that do not; ``None`` if unknown.
     extra
         Cost divided by the cost of every op once, minus 1 (0.1 is 10 % more), or ``None``.
     runs
@@ -150,17 +154,24 @@ def _run(name: str, program: Program, ours: Plan, request: Request) -> SplitBase
         pieces=found.cuts,
         base_cost=base,
         copied_bytes=count_copied_bytes(found, pieces, places),
-        lower_bound=ours.lower_bound,
-        bound_by=ours.bound_by,
         scope="every splitting",
-        certificate=None,
-        status="optimal" if packed.peak == ours.lower_bound else "feasible",
+        **_bound(ours, problem, packed),
     )
+    plan = replace(plan, status="optimal" if plan.peak == plan.lower_bound else "feasible")
     try:
         verify(program, plan)
     except VerificationError:
         return none("invalid")
     return _row(name, plan, time.perf_counter() - start, plan.status)
+
+
+def _bound(ours: Plan, problem: SplitProblem, packed: Plan) -> dict[str, Any]:
+    """The bound of ``solve``, if it covers the work that a rule's plan does."""
+    if ours.bound_by == LIVE_BETWEEN and packed.cost != ours.base_cost:
+        bytes_ = least_piece(problem).bytes
+        return {"lower_bound": bytes_, "bound_by": LEAST_PIECE, "certificate": None}
+    names = ("lower_bound", "bound_by", "certificate", "cost_limit")
+    return {name: getattr(ours, name) for name in names}
 
 
 def _row(name: str, plan: Plan, seconds: float, status: str) -> SplitBaseline:

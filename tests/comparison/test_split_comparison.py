@@ -53,6 +53,26 @@ def test_rules_compute_halos_again_as_published(rows: dict[str, SplitBaseline]) 
     assert all((row.extra or 0) <= 0.5 for row in rows.values())
 
 
+@pytest.mark.parametrize("cost_limit", [1.0, None])
+def test_rules_have_the_bound_that_covers_their_work(cost_limit: float | None) -> None:
+    """The bound of ``solve`` is on plans at no more work, and rules may do more without a limit."""
+    net = Network()
+    x = net.image(16, 8, 1)
+    for channels in (16, 16, 2):
+        x = net.conv(x, channels)
+    net.dense(x, 4)
+    graph = net.graph()
+    found = compare_split_rows(graph, time_limit=1, cost_limit=cost_limit, deterministic=True)
+    bounds = {bool(row.extra): round((row.bytes or 0) / row.ratio) for row in found if row.ratio}
+    assert "invalid" not in {row.status for row in found}
+    assert bounds.keys() == ({False} if cost_limit else {False, True})
+    plan = cpplan.solve(graph, split=True, time_limit=1, deterministic=True)
+    assert plan.bound_by == "live between pieces"
+    assert bounds[False] == plan.lower_bound
+    assert plan.lower_bound is not None
+    assert bounds.get(True, 0) < plan.lower_bound
+
+
 def test_a_branch_ends_a_cascade() -> None:
     net = Network()
     x = net.conv(net.image(12, 4, 2), 8, taps=3)
