@@ -46,6 +46,8 @@ from cpplan.model.axes import Window
 Floats = npt.NDArray[np.float64]
 # Most steps along an axis, and positions by which those of one step may exceed the mean.
 MOST_STEPS, _MOST_UNEVEN = 1024, 64
+# Rounding of shares.
+_ROUNDING = 1e-12
 
 
 class Reach(NamedTuple):
@@ -58,8 +60,8 @@ class Reach(NamedTuple):
     read
         Positions that some step reads.
     most, least
-        Each step has positions of its own, which no other step has: at most, and at least, these.
-        Those of all steps together are all that are read.
+        If the positions read are divided among the steps that read them, also in parts: the most
+        that one step gets, and the least.
     common
         Fewest positions that two neighbouring steps read.
     beyond
@@ -70,8 +72,8 @@ class Reach(NamedTuple):
     steps: int
     extent: int
     read: int
-    most: int
-    least: int
+    most: float
+    least: float
     common: int
     beyond: int
 
@@ -104,12 +106,27 @@ def reach(window: Window, steps: int, extent: int) -> Reach | None:
             return None
     # Positions that belong to the first, or to the last, step that reads them.
     first, last = np.diff(high, prepend=low[0]), np.diff(low, append=high[-1])
-    least = max(min(own), int(first.min()), int(last.min()))
+    # Divided evenly: a position among the steps that read it, a step among what it reads.
+    readers = _covered(low, high, np.ones(steps), extent)
+    each = np.cumsum(np.r_[0.0, 1.0 / np.maximum(readers, 1.0)])
+    evenly = float((each[high] - each[low]).max()) * (1 + _ROUNDING)
+    taken = float(_covered(low, high, 1.0 / (high - low), extent).max()) * (1 + _ROUNDING)
+    least = max(min(own), int(first.min()), int(last.min()), 1.0 / taken)
     beyond = 0
     if read == steps > 1:
         beyond = min(int((high[n - 1 :] - low[: steps - n + 1]).min()) - n for n in range(1, steps))
     least_common = int(common.min()) if steps > 1 else 0
-    return Reach(steps, extent, read, most, least, least_common, max(0, beyond))
+    return Reach(steps, extent, read, min(most, evenly), least, least_common, max(0, beyond))
+
+
+def _covered(
+    low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], weight: Floats, extent: int
+) -> Floats:
+    """Sum of the weights of the intervals that cover each position."""
+    changes = np.zeros(extent + 1)
+    np.add.at(changes, low, weight)
+    np.add.at(changes, high, -weight)
+    return np.cumsum(changes)[:extent]
 
 
 def _own_positions(
@@ -230,10 +247,6 @@ def held_by_lines(axes: Sequence[Reach], line: Sequence[float], parts: int) -> F
     crossing = np.sqrt(by_row_axis * by_column_axis * count * rest)
     straight = min(columns * by_row_axis, rows * by_column_axis)
     return np.where(open_, np.minimum(crossing, straight), 0.0)
-
-
-# Rounding of shares.
-_ROUNDING = 1e-12
 
 
 def _least_halo(axes: list[tuple[int, int]], low: Floats, high: Floats) -> Floats:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from cpplan.model.axes import Window
 
 Floats = npt.NDArray[np.float64]
-_TINY = 1e-9
+_TINY, _PARTS_TINY = 1e-9, 1e-13
 _MOST_STEPS, _MOST_UNEVEN = 1024, 66
 
 
@@ -28,7 +28,7 @@ class Steps:
         Positions that some step reads.
     most, least
         Bounds on the positions of one step, if those that are read are divided among the steps that
-        read them.
+        read them, whole or in parts.
     common
         Halo of neighbouring steps.
     beyond
@@ -38,8 +38,8 @@ class Steps:
     count: int
     extent: int
     read: int
-    most: int
-    least: int
+    most: float
+    least: float
     common: int
     beyond: int
 
@@ -67,12 +67,19 @@ def steps_of(window: Window, count: int, extent: int) -> Steps | None:
     if most is None:
         return None
     earliest, latest = np.diff(stops, prepend=starts[0]), np.diff(starts, append=stops[-1])
-    least = max(min(_divided(spans, most)), int(earliest.min()), int(latest.min()))
+    # Divided in parts, one position goes evenly to its readers, and one step to its positions.
+    reads = np.zeros((count, extent))
+    for step, (start, stop) in zip(reads, spans, strict=True):
+        step[start:stop] = 1.0
+    each = np.maximum(reads.sum(axis=0), 1.0)
+    part = float((reads / each).sum(axis=1).max()) * (1 + _PARTS_TINY)
+    share = float((reads / reads.sum(axis=1, keepdims=True)).sum(axis=0).max()) * (1 + _PARTS_TINY)
+    least = max(min(_divided(spans, most)), int(earliest.min()), int(latest.min()), 1 / share)
     beyond = 0
     if count == read and count > 1:
         runs = (stops[n - 1 :] - starts[: count - n + 1] for n in range(1, count))
         beyond = max(0, min(int(run.min()) - n for n, run in enumerate(runs, start=1)))
-    return Steps(count, extent, read, most, least, min(halos, default=0), beyond)
+    return Steps(count, extent, read, min(most, part), least, min(halos, default=0), beyond)
 
 
 def _divided(spans: Sequence[tuple[int, int]], most: int) -> list[int]:
