@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # Share of the time for the plan without pieces, a candidate that also gives the order.
 _UNSPLIT_SHARE = 0.2
 # If pieces may run again: share of the time left for plans in which each piece runs once, and
-# then for plans in which halos run again.
-_ONCE_SHARE = 0.4
+# then for plans in which halos run again. Without more work, few of them can.
+_ONCE_SHARE, _NO_MORE_WORK_SHARE = 0.4, 0.8
 # Share of the time then left for plans in which whole ops run again.
 _WHOLE_AGAIN_SHARE = 0.3
 
@@ -74,13 +74,16 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
         )
     search, limit = split_search(run, source), run.limit
     again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
-    share = _ONCE_SHARE
+    no_more_work = run.request.cost_limit == 1.0
+    share = _NO_MORE_WORK_SHARE if no_more_work else _ONCE_SHARE
     once: Split | None = None
     if again:
         once = replace(search.smallest(1.0, run.deadline.share(share)), limit=limit)
     deadline = run.deadline.share(share) if again else run.deadline
     if limit is not None and run.request.cost_limit is None:
         found = search.cheapest(limit, deadline)
+    elif once is not None and no_more_work:
+        found = once
     else:
         found = search.smallest(run.request.cost_limit or 1.0, deadline, once)
     found = replace(found, limit=limit)

@@ -326,6 +326,8 @@ def _smaller_share(request: Request, source: Program | Problem, deadline: Deadli
     """Share of the time kept for searches with fewer freedoms."""
     split = request.split and "split" in useful_freedoms(source)
     several = len(request.pools or ()) > 1 or split
+    if split and request.cost_limit == 1.0 and not request.spill:
+        return _SMALLER_SHARE  # hardly any op can run again: the own search is that for pieces
     estimated = split if request.spill else request.remat and several
     return _brief(_SMALLER_ESTIMATED_SHARE, deadline) if estimated else _SMALLER_SHARE
 

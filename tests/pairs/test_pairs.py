@@ -53,6 +53,18 @@ def test_a_tensor_that_a_body_shares_is_not_cut_into_single_steps(tmp_path: Path
     assert false_cell({**plain, **asked}, 293414151, tmp_path) == []
 
 
+def test_repetitions_at_no_more_work_do_not_take_the_time_of_pieces(tmp_path: Path) -> None:
+    plain = next(cell for cell in cells(2) if cell["source"] == "program")
+    asked = {
+        "use": "json", "sizes": "fixed", "inputs": "reuse", "outputs": "outside",
+        "constants": "keep", "pools": "arena", "remat": True, "split": True, "spill": False,
+        "order": "given", "objective": "preference", "cost_limit": 1.0, "memory_limit": None,
+        "capacity": None, "ends": None, "in_place": False, "placement": None, "piece_bytes": 0,
+        "algorithm": None, "deterministic": True, "workers": 1, "seed": 0, "suggest": 0.0,
+    }  # fmt: skip
+    assert false_cell({**plain, **asked}, 368927835, tmp_path) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(SLOW_BLOCKS))
 def test_all_triples_of_options_keep_every_rule(block: int, tmp_path: Path) -> None:

@@ -326,7 +326,7 @@ def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
 
     monkeypatch.setattr(pipeline, "_search", noting)
     graph = random_network(random.Random(3))
-    plan = solve(graph, split=True, remat=True, cost_limit=1.0, deterministic=True, time_limit=1.5)
+    plan = solve(graph, split=True, remat=True, cost_limit=1.1, deterministic=True, time_limit=1.5)
     alone = solve(graph, split=True, deterministic=True, time_limit=1.5)
     assert plan.status == "feasible"
     times = [seconds for freedoms, seconds in asked if freedoms == {"split"}]
