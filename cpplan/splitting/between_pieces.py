@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.certificates import LiveBetween
+from cpplan.model.graph import Op
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.live_shares import (
     Floats,
@@ -99,7 +100,7 @@ def least_between(problem: SplitProblem, deadline: Deadline) -> Between:
         return best
     streams = _ranked(find_streams(problem))
     ops = sorted({op for stream in streams for op in _ops_of(stream)})
-    moments = [op for op in ops if not (problem.graph.op[op].in_place and problem.sharing)]
+    moments = [op for op in ops if not (problem.sharing and _may_share(problem.graph.op[op]))]
     size = {stream.maker: stream.reads[0].bytes for stream in streams}
     moments.sort(key=lambda op: (-size.get(op, 0), op))
     one = [stream._replace(reads=stream.reads[:1]) for stream in streams]
@@ -116,6 +117,11 @@ def least_between(problem: SplitProblem, deadline: Deadline) -> Between:
             if found is not None and found.bytes > best.bytes:
                 best = found
     return best
+
+
+def _may_share(op: Op) -> bool:
+    """True if an op may write what it makes over what it reads."""
+    return bool(op.in_place or op.placements)
 
 
 def _ops_of(stream: Stream) -> list[str]:

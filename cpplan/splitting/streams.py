@@ -117,6 +117,9 @@ def find_streams(problem: SplitProblem) -> list[Stream]:
                     seen.add(op.outputs[0])
                     paths.append((*path, op.outputs[0]))
 
+    # A part that may lie in a whole has no bytes of its own.
+    placed = {p.part for op in graph.ops if op.name not in handing for p in op.placements}
+    placed = placed if "placement" in problem.sharing else set()
     views: dict[str, list[str]] = {}
     for name, (root, _) in graph.root.items():
         if name != root:
@@ -126,6 +129,8 @@ def find_streams(problem: SplitProblem) -> list[Stream]:
         maker = graph.producer.get(tensor.name)
         made = maker is not None and maker.name in once and maker.outputs[0] == tensor.name
         if not (made or tensor.kind == "input") or not _is_apart(graph, tensor.name, views):
+            continue
+        if tensor.name in placed:
             continue
         maker = maker if made else None
         found = (

@@ -39,10 +39,11 @@ def bytes_at_moment(
     op = graph.op.get(moment.op)
     if op is None:
         raise VerificationError(f"the certificate cites the unknown op {moment.op!r}")
-    rules = Readings(graph, residency)
+    rules = Readings(graph, residency, sharing)
     cited = [rules.read(reading) for reading in moment.readings]
     tensors = [reading.path[0] for reading in moment.readings]
-    if not rules.counts(op) or (sharing and op.in_place) or not _passes(op, at, parts):
+    shares = sharing and (op.in_place or op.placements)
+    if not rules.counts(op) or shares or not _passes(op, at, parts):
         return 0
     by_tensor = Counter(tensors)
     for name, read in zip(tensors, cited, strict=True):

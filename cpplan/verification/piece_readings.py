@@ -8,7 +8,7 @@ make of it position by position.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -65,8 +65,13 @@ class Read:
 class Readings:
     """The readings of a graph that a certificate may cite."""
 
-    def __init__(self, graph: Graph, residency: Residency):
+    def __init__(self, graph: Graph, residency: Residency, sharing: Collection[str]):
         self._graph = graph
+        # Where copies may be left out, a part that is copied has no bytes of its own.
+        copying = graph.ops if "placement" in sharing else ()
+        self._copied = {
+            place.part for op in copying if not self._passes_on(op) for place in op.placements
+        }
         held, _, _ = storages_held(graph, residency)
         self._held = dict(zip(graph.columns.names, held.tolist(), strict=True))
         total = sum(op.cost for op in graph.ops)
@@ -101,6 +106,7 @@ class Readings:
         whole, shown = first.kind == "input", False
         if maker is not None and first.kind != "input":
             whole = self.counts(maker) and maker.outputs[0] == first.name
+        whole &= first.name not in self._copied
         if not whole or first.shape is None or not self._is_own_storage(first.name):
             raise VerificationError(
                 f"the certificate counts tensor {first.name!r}, which it may not"

@@ -257,6 +257,29 @@ def test_values_are_live_through_ops_that_hand_them_on() -> None:
     assert any(len(path) == 3 for path in paths)
 
 
+def test_a_part_that_lies_in_a_whole_is_not_counted_twice() -> None:
+    """The second half of a whole is computed from all of the first, which may lie in it."""
+    net = Network()
+    one = net.conv(net.image(8, 4, 1), 2, taps=1)
+    other, whole = net._tensor(None, (8, 4, 2)), net._tensor(None, (16, 4, 2))
+    spread = Axis("columns", 4, (Window(other, 1),))
+    net._op("Spread", (net.dense(one, 2),), other, [spread], 500)
+    columns = Axis("columns", 4, tuple(Window(name, 1) for name in (one, other, whole)))
+    places = ((one, whole, 0), (other, whole, 64))
+    net._op("Concat", (one, other), whole, [columns], 128, placements=places)
+    net.dense(whole, 4)
+    graph = net.graph()
+    plan = cpplan.solve(graph, placement=True, time_limit=3, workers=1)
+    assert plan.peak == 132
+    shared, apart = bound_of(graph, "placement"), bound_of(graph)
+    assert shared.bytes <= 132 < apart.bytes
+    assert apart.certificate is not None
+    assert bytes_at_moment(graph, Residency(), (), apart.certificate) == apart.bytes
+    assert apart.certificate.op == graph.ops[3].name
+    with pytest.raises(VerificationError, match="counts tensor 't1', which it may not"):
+        bytes_at_moment(graph, Residency(), ("placement",), apart.certificate)
+
+
 def test_steps_that_read_one_position_together_free_it_together() -> None:
     """Before the tensor that is made larger has been read, four times its bytes are written."""
     net = Network()
