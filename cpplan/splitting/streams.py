@@ -19,6 +19,7 @@ from cpplan.model.axes import Window
 from cpplan.model.certificates import Reading
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op
+from cpplan.model.tensor import Tensor
 from cpplan.splitting.live_shares import Reach, reach
 from cpplan.splitting.problem import SplitProblem
 
@@ -162,9 +163,9 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
     """
     graph, path = problem.graph, [problem.graph.tensor[name] for name in reading.path]
     shape = path[0].shape or ()
-    bits = min(BITS[str(tensor.dtype)] for tensor in path)
+    bits = min(map(_bits, path))
     held = min(_bytes_of(problem, tensor.name) for tensor in path)
-    most = min(math.prod(shape) * bits // 8, held)
+    most = min(int(math.prod(shape) * bits) // 8, held)
     if reading.op is None:
         return Read(reading, most, (), None)
     op, last = graph.op[reading.op], path[-1].name
@@ -206,6 +207,13 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
         most = min(most, int(sums * share))
         return Read(reading, most, tuple(axes), channels, tuple(lines) or (0.0,))
     return Read(reading, most, tuple(axes), channels)
+
+
+def _bits(tensor: Tensor) -> float:
+    """Bits of an element; of a tensor without a type, which is never cut, a part of its bytes."""
+    if tensor.dtype is not None:
+        return BITS[str(tensor.dtype)]
+    return 8 * tensor.nbytes / max(1, math.prod(tensor.shape or ()))
 
 
 def _bytes_of(problem: SplitProblem, name: str) -> int:

@@ -119,7 +119,8 @@ class Readings:
                 )
             shown |= self._is_shown(by)
         made = maker.name if maker is not None and first.kind != "input" else None
-        size = min(math.prod(first.shape) * self._bits(path) // 8, *map(self._bytes, path))
+        bits = min(map(_bits, path))
+        size = min(int(math.prod(first.shape) * bits) // 8, *map(self._bytes, path))
         if reading.op is None:
             if last.kind != "output":
                 raise VerificationError(f"tensor {last.name!r} is no output, as the plan cites")
@@ -179,9 +180,6 @@ class Readings:
         root = self._graph.root[tensor.name][0]
         return min(tensor.nbytes, self._graph.tensor[root].nbytes) if self._held[root] else 0
 
-    def _bits(self, path: Sequence[Tensor]) -> int:
-        return min(BITS[str(tensor.dtype)] for tensor in path)
-
     def _is_own_storage(self, name: str) -> bool:
         """True if a tensor is a storage, and views of it are nothing but other shapes of it."""
         roots, makers = self._graph.root, self._graph.producer
@@ -230,6 +228,13 @@ class Readings:
         spans = sorted(place for place in places if place is not None)
         apart = all(a[1] <= b[0] for a, b in pairwise(spans))
         return len(spans) == len(inputs) and apart
+
+
+def _bits(tensor: Tensor) -> float:
+    """Bits of one element, also of a tensor whose type is not known."""
+    if tensor.dtype is None:
+        return 8 * tensor.nbytes / max(1, math.prod(tensor.shape or ()))
+    return BITS[str(tensor.dtype)]
 
 
 def _lines(axes: Sequence[Steps], size: int, sums: int) -> Iterator[float]:

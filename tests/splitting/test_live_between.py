@@ -257,6 +257,18 @@ def test_values_are_live_through_ops_that_hand_them_on() -> None:
     assert any(len(path) == 3 for path in paths)
 
 
+def test_tensors_without_a_type_are_counted_whole() -> None:
+    graph = chain()
+    bare = tuple(replace(t, size=t.nbytes, dtype=None) for t in graph.tensors)
+    untyped = replace(graph, tensors=bare)
+    plan = cpplan.solve(untyped, split=True, time_limit=1, workers=1)
+    cpplan.verify(untyped, plan)
+    found = bound_of(untyped)
+    assert found.certificate is not None
+    assert bytes_at_moment(untyped, Residency(), (), found.certificate) == found.bytes
+    assert found.bytes == bound_of(graph).bytes
+
+
 def test_a_part_that_lies_in_a_whole_is_not_counted_twice() -> None:
     """The second half of a whole is computed from all of the first, which may lie in it."""
     net = Network()
