@@ -187,7 +187,12 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
             return None
         if own.axis != channels_of(op) and window.axis != channel:
             axes.append(there)
-        elif own.axis == window.axis == channel and _is_plain(window) and _is_plain(own):
+        elif (
+            own.axis == window.axis == channel
+            and _is_plain(window)
+            and _is_plain(own)
+            and there.steps == there.extent
+        ):
             channels = there
         else:
             return None

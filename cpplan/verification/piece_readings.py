@@ -155,6 +155,8 @@ class Readings:
                 continue
             if not (_one(window) and _one(made) and made.axis == window.axis == own == other):
                 raise refused
+            if steps.count != steps.extent:  # some channels are not read
+                raise refused
             channel = steps
         added = {w.tensor for axis in op.axes if axis.accumulates for w in axis.windows}
         added = {name for name in added if self._graph.tensor[name].kind != "constant"}

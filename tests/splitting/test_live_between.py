@@ -257,6 +257,22 @@ def test_values_are_live_through_ops_that_hand_them_on() -> None:
     assert any(len(path) == 3 for path in paths)
 
 
+def test_channels_that_are_not_read_are_not_kept() -> None:
+    """Two of four channels go on; the others may be dead as soon as they are written."""
+    net = Network()
+    wide = net.conv(net.image(8, 4, 1), 4, taps=1)
+    two = net._tensor(None, (8, 4, 2))
+    axes = [
+        Axis(name, n, (Window(wide, k), Window(two, k)))
+        for k, (name, n) in enumerate((("rows", 8), ("columns", 4), ("channels", 2)))
+    ]
+    net._op("Slice", (wide,), two, axes, 64)
+    net.dense(net.conv(two, 2, taps=3), 1)
+    found = bound_of(net.graph())
+    assert found.certificate is not None
+    assert all(reading.op != "slice1" for reading in found.certificate.readings)
+
+
 def test_tensors_without_a_type_are_counted_whole() -> None:
     graph = chain()
     bare = tuple(replace(t, size=t.nbytes, dtype=None) for t in graph.tensors)
