@@ -18,6 +18,8 @@ _NEAR_ENOUGH = 0.002
 # Several pools: share of the limit by which the next schedule has fewer live bytes, if they do
 # not hold the last one.
 _POOLS_STEP = 0.03
+# The least bound that counts for limits between it and the live bytes known, as their divisor.
+_FARTHEST = 16
 
 
 class Trial(NamedTuple):
@@ -141,6 +143,8 @@ class BestTrial:
 class Halving:
     """Limits halfway between a lower bound and the live bytes of a known schedule.
 
+    They are geometric means: the given order may need many times the least bytes.
+
     The caller calls :meth:`missed` if no schedule was found within a limit, else sets :attr:`high`.
 
     Attributes
@@ -159,7 +163,7 @@ class Halving:
 
     def __iter__(self) -> Iterator[int]:
         while self.left > 0 and self.low < self.high:
-            yield (self.low + self.high) // 2
+            yield math.isqrt(max(self.low, self.high // _FARTHEST) * self.high)
             self.left -= 1
 
     def missed(self, limit: int) -> None:

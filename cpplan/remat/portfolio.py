@@ -8,8 +8,9 @@ between: on the bytes of every schedule, and on the cost of every schedule withi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 
@@ -207,7 +208,7 @@ class ScheduleSearch:
         for limit in limits:
             if budget.deadline.expired():
                 break
-            start = self.start(limit, budget.share(0.5), most)
+            start = self.start(limit, budget.share(1 / limits.left), most)
             if start.peak > limit or start.cost > most:
                 limits.missed(limit)
             limits.high = known.smallest(most).peak
@@ -223,9 +224,9 @@ class ScheduleSearch:
         If all schedules that fit cost more than ``target``, more rules are tried.
         """
         if limit not in self._starts:
-            orders = [self.given]
+            orders: Iterable[Sequence[int]] = [self.given]
             if self.joint:
-                orders = [*self._orders, *self._more_orders(limit, budget.deadline)]
+                orders = chain(self._orders, self._more_orders(limit, budget.deadline))
             # If a known schedule exceeds the limit only a little, eviction finds nothing better.
             near = self._starts and self.known.best(limit).peak <= _START_NEAR * limit
             made = first_schedules(
@@ -241,20 +242,18 @@ class ScheduleSearch:
             self.known.add(self._starts[limit][0])
         return self._starts[limit][0]
 
-    def _more_orders(self, limit: int, deadline: Deadline) -> list[tuple[int, ...]]:
+    def _more_orders(self, limit: int, deadline: Deadline) -> Iterator[tuple[int, ...]]:
         """Orders by all rules in the first call; later only the order of the best schedule.
 
         The best order without repetitions need not be the best one with repetitions, so that all
         are starts. The best schedule later has the order that turned out best.
         """
         if self._starts:
-            return [tuple(dict.fromkeys(self.known.best(limit).schedule))]
-        found = []
-        with suppress(TimeUpError):
-            for name in order_rules.names():
-                order = order_rules.get(name)(self.problem.ordering, deadline)
-                found.append(tuple(order.tolist()))
-        return found
+            yield tuple(dict.fromkeys(self.known.best(limit).schedule))
+            return
+        for name in order_rules.names():
+            order = order_rules.get(name)(self.problem.ordering, deadline)
+            yield tuple(order.tolist())
 
     def _measure(self, schedule: Sequence[int], name: str) -> RematOutcome:
         """Outcome of a heuristic's schedule, without runs that nothing reads."""
@@ -266,7 +265,7 @@ class ScheduleSearch:
         best = self.known.best(limit)
         if best.peak > limit:
             with suppress(TimeUpError):
-                schedule = drop(self.problem, best.schedule, limit, budget.deadline)
+                schedule = drop(self.problem, best.schedule, limit, budget.deadline, retain=False)
                 self.known.add(self._measure(schedule, DROPPING))
         return self.known.best(limit)
 

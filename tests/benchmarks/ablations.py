@@ -44,8 +44,9 @@ from cpplan.packing.sizes.solve import layout_for_sizes
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.remat import portfolio
-from cpplan.remat.heuristics import starts
+from cpplan.remat.heuristics import dropping, starts
 from cpplan.remat.portfolio import ScheduleSearch
+from cpplan.remat.search.descent import Descent
 from cpplan.runtime.budget import Budget, Tuning, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving.tuning import make_tuning
@@ -408,6 +409,8 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         {"solving": {"joint_ops": 0, "joint_ops_in_the_end": 0}},
     ),
     "orders without the beam": (ORDERED, ((ordering_solve, "COMPILED", ()),)),
+    "schedules without retaining again": (SCHEDULES, ((dropping, "_LEVELS", 0),)),
+    "schedules without oscillation": (CHEAP, ((Descent, "_oscillate", nothing),)),
     "schedules without the chain program": (WITHIN, ((portfolio, "as_chain", nothing),)),
     "schedules without reach": (
         SCHEDULES,

@@ -44,7 +44,7 @@ def test_values_of_a_recurrent_layer_are_freed_together():
     assert problem.peak(schedule) <= limit
     assert problem.total_cost(schedule) < 1.4 * base
     dropped = drop(problem, order, limit, Deadline(60, deterministic=True))
-    assert problem.total_cost(dropped) > 2 * base
+    assert problem.total_cost(dropped) > 1.6 * base
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_a_plan_keeps_the_given_order_where_little_fits():
     """Starts along other orders were once taken for the given one."""
     graph = cpplan.load(DATASETS / "ordering/vgg11_training.json")
     limit = cpplan.solve(graph, time_limit=1, deterministic=True).peak // 2
-    options = {"memory_limit": limit, "time_limit": 0.2, "deterministic": True}
+    options = {"memory_limit": limit, "time_limit": 0.4, "deterministic": True}
     plan = cpplan.solve(graph, remat=True, order="given", **options)
     assert plan.offset is not None
     assert list(dict.fromkeys(plan.order)) == [op.name for op in graph.ops]

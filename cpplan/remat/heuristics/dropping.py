@@ -5,6 +5,9 @@ its writer runs again, and the writer's inputs must be live: they are kept from 
 that fits, else computed again too. The chosen value saves the most bytes beyond the limit, added up
 over all positions, for the cost of its repetition. Eviction along an order, in contrast, knows the
 cost of a freed value only later, and may free values that are costly to compute again.
+
+What was freed first may not have been worth it in the end. So values are then retained again where
+that stays within the limit, the costliest first.
 """
 
 from __future__ import annotations
@@ -17,7 +20,12 @@ import numpy as np
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.search.flat_problem import flatten
-from cpplan.remat.search.schedule_kernel import drop_values, space_for
+from cpplan.remat.search.schedule_kernel import (
+    drop_values,
+    none_judged,
+    retain_values,
+    space_for,
+)
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -26,10 +34,19 @@ _DROPPING_LONGEST = 8
 NAME = "greedy dropping"
 # Values freed between two looks at the deadline.
 _STEPS = 20
+# The most that retaining a value may save, in costs of the costliest unit; and levels, each half of
+# the one before: values that save as much are retained first.
+_MOST_AGAIN, _LEVELS = 8, 20
 
 
 def drop(
-    problem: RematProblem, start: Iterable[int], limit: int, deadline: Deadline
+    problem: RematProblem,
+    start: Iterable[int],
+    limit: int,
+    deadline: Deadline,
+    *,
+    aim: float = 1.0,
+    retain: bool = True,
 ) -> tuple[int, ...]:
     """A schedule derived from another by dropping values until it is within ``limit`` bytes.
 
@@ -40,6 +57,10 @@ def drop(
     ----------
     start
         A valid schedule; first runs keep its order.
+    aim
+        Bytes down to which values are dropped, as a part of the limit.
+    retain
+        False to leave free what was dropped in the end for nothing: that packs in fewer bytes.
 
     Raises
     ------
@@ -54,10 +75,23 @@ def drop(
     schedule[:length] = units
     flat, random = flatten(problem), np.random.default_rng(0)
     progress, space = np.array([1.0, 0.0]), space_for(flat, len(schedule))
+    judged = none_judged(flat)
     while length and progress[0]:
         deadline.check()
-        length = drop_values(flat, limit, schedule, length, _STEPS, progress, random, space)
+        length = drop_values(
+            flat, int(aim * limit), schedule, length, _STEPS, progress, random, space, judged
+        )
         deadline.spend(progress[1])
+    limit = max(limit, problem.peak(schedule[:length].tolist()))
+    least = _MOST_AGAIN * float(flat.cost.max(initial=0.0))
+    for left in range(_LEVELS if retain and length > len(problem) else 0, 0, -1):
+        progress[0] = length
+        while progress[0] and not deadline.expired():
+            length = retain_values(
+                flat, limit, least if left > 1 else 0.0, schedule, length, _STEPS, progress, space
+            )
+            deadline.spend(progress[1])
+        least /= 2
     return tuple(schedule[:length].tolist())
 
 

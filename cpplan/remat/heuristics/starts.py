@@ -52,9 +52,9 @@ def first_schedules(
     Parameters
     ----------
     orders
-        Orders of the units, at least one.
+        Orders of the units, at least one; the next is asked for when the last has been tried.
     most_cost
-        Cost above which a schedule is of no use.
+        Cost above which a schedule is of no use. The first one found that costs no more is enough.
     evicting
         True to evict values along the first orders, which takes longer, if all other schedules
         exceed the limit. If the others fit but cost more than ``most_cost``, values are evicted in
@@ -62,18 +62,30 @@ def first_schedules(
     reorder
         True to try further orders, by need, if these leave much to gain.
     """
-    tried = list(dict.fromkeys(tuple(int(unit) for unit in order) for order in orders))
-    made = [[Start(order, "order")] for order in tried]
+    tried: list[tuple[int, ...]] = []
+    made: list[list[Start]] = []
 
     def rank(start: Start) -> tuple[int, int | float, int]:
         """Sort key of a start: bytes beyond the limit, then cost, then peak."""
         peak = problem.peak(start.schedule)
         return max(peak - limit, 0), problem.total_cost(start.schedule), peak
 
+    def is_good(start: Start) -> bool:
+        """True if a start fits, and is cheap enough if there is such a cost."""
+        excess, cost, _ = rank(start)
+        return excess == 0 and cost <= most_cost < math.inf
+
     try:
-        for order, found in zip(tried, made, strict=True):
+        for units in orders:
+            order = tuple(int(unit) for unit in units)
+            if order in tried:
+                continue
+            tried.append(order)
+            made.append([Start(order, "order")])
             if problem.peak(order) > limit:
-                found.append(Start(drop(problem, order, limit, deadline), DROPPING))
+                made[-1].append(Start(drop(problem, order, limit, deadline), DROPPING))
+            if is_good(made[-1][-1]):
+                return [made[-1][-1]]
         excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
         base = problem.total_cost(range(len(problem)))
         if math.isinf(most_cost) and (excess > 0 or cost > (1 + _CUT_EXTRA) * base):

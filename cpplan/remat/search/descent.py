@@ -4,11 +4,15 @@ A search for the cheapest schedule within a limit starts best from a schedule th
 from one that fits and costs little too much. So the limit falls in steps from the best peak. Steps
 are longer after a success and shorter after a failure; once they cannot be shorter, they begin
 again with more moves.
+
+Before local search, values are dropped below a limit and others retained up to it, again and again
+(strategic oscillation: Glover, 1989).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from random import Random
 
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop, without_unread_runs
@@ -33,6 +37,9 @@ _DESCENT_MOST_MOVES = 60_000
 _DESCENT_GROWTH = 2
 # Share of the time of a descent for one step, and of a step's for dropping values.
 _DESCENT_STEP_SHARE, _DROPPING_SHARE = 0.25, 0.3
+# Tries in a row that find no lower peak; how far below the best peak their limits are, as a part of
+# it; and the least bytes down to which they drop values, as a part of the limit.
+_TRIES, _NEAR, _LEAST_AIM = 12, 0.03, 0.6
 
 NAME = "descent"
 
@@ -56,6 +63,7 @@ class Descent:
         self._known, self._problem, self._most = known, known.problem, most
         self._joint, self._seed = joint, seed
         self._step, self._moves = _DESCENT_STEP, _DESCENT_MOVES
+        self._random = Random(seed)
 
     @property
     def best(self) -> RematOutcome:
@@ -80,6 +88,7 @@ class Descent:
         with suppress(TimeUpError):
             dropping = slot.share(_DROPPING_SHARE)
             self._add(drop(self._problem, self.best.schedule, limit, dropping), DROPPING)
+            self._oscillate(limit, dropping)
         found = search_schedules(
             self._problem,
             limit,
@@ -97,6 +106,22 @@ class Descent:
             self._step *= _DESCENT_SHORTER
         elif not slot.expired():
             self._moves, self._step = self._moves * _DESCENT_GROWTH, _DESCENT_AGAIN
+
+    def _oscillate(self, least: int, deadline: Deadline) -> None:
+        """Drop values below limits drawn at random, and retain others up to them.
+
+        What is dropped first decides what is dropped later, so that each try leads to quite another
+        schedule, also where annealing takes too long to change one of thousands of runs.
+        """
+        failed = 0
+        while failed < _TRIES and self.best.peak > least:
+            before = self.best
+            start = tuple(dict.fromkeys(before.schedule)) if failed % 2 else before.schedule
+            low = max(least, min(int(before.peak * (1 - _NEAR)), before.peak - 1))
+            limit = self._random.randint(low, before.peak - 1)
+            aim = self._random.uniform(_LEAST_AIM, 1.0)
+            self._add(drop(self._problem, start, limit, deadline, aim=aim), DROPPING)
+            failed = 0 if self.best.peak < before.peak else failed + 1
 
     def _add(self, schedule: tuple[int, ...], name: str) -> None:
         """Record a schedule without runs that nothing reads."""

@@ -46,6 +46,11 @@ _MOVE_WORK, _JUDGE_WORK, _FOLLOW_WORK = 7.5e-8, 2.3e-8, 8.5e-9
 # The same where values are freed: of judging one for each position of its window and of the
 # schedule, and of following the schedule for each position.
 _DROP_WORK, _RANGE_WORK, _DROPPED_WORK = 1.5e-7, 1e-9, 6e-8
+# The same of listing a storage that may be freed, of looking for the one to judge next, and of
+# trying to keep what a unit reads for each position.
+_LISTED_WORK, _CHOSEN_WORK, _KEPT_WORK = 2e-8, 1e-9, 2e-10
+# Values freed until one is judged again in any case.
+_REFRESH = 8
 
 
 class Space(NamedTuple):
@@ -65,6 +70,35 @@ class Space(NamedTuple):
     rank: Ints
     new: Ints
     chosen: Ints
+
+
+class Judged(NamedTuple):
+    """Bytes that values saved when they were judged last, and space for the next choice.
+
+    Attributes
+    ----------
+    ratio
+        Bytes beyond the limit saved by each storage, for its cost; infinite if it is not known.
+    reader
+        Unit that would have read the storage next.
+    age
+        Values freed since.
+    listed, stops
+        Storages that may be freed, and the places of their readers.
+    """
+
+    ratio: np.ndarray
+    reader: Ints
+    age: Ints
+    listed: Ints
+    stops: Ints
+
+
+def none_judged(flat: FlatProblem) -> Judged:
+    """Space in which no value has been judged."""
+    count = len(flat.size)
+    blank = (np.zeros(count, np.int64) for _ in range(4))
+    return Judged(np.full(count, np.inf), *blank)
 
 
 def space_for(flat: FlatProblem, room: int) -> Space:
@@ -192,11 +226,11 @@ def anneal(
 
 
 @compiled_loop
-def drop_values(flat, limit, schedule, length, steps, progress, random, space):
+def drop_values(flat, limit, schedule, length, steps, progress, random, space, judged):
     """Free values where most bytes are live and compute them again when read; returns the length.
 
-    Every value that may be freed there is tried. The one that saves the most bytes beyond the limit
-    for its cost is taken.
+    The value that saves the most bytes beyond the limit for its cost is taken. Values are judged
+    again in the order of what they saved last, until none may save more than the best one.
 
     Parameters
     ----------
@@ -210,45 +244,70 @@ def drop_values(flat, limit, schedule, length, steps, progress, random, space):
         A ``numpy.random.Generator``; it does not affect the result.
     space
         As in :func:`anneal`.
+    judged
+        A :class:`Judged`.
     """
     room = len(schedule)
     profile, rank, new, chosen = space
+    ratio, reader, age, listed, stops = judged
     free = 0.0
     for unit in range(len(flat.cost)):
         free += flat.cost[unit]
     free = 1e-9 * (free / len(flat.cost)) + 1e-12
     progress[0], progress[1] = 0.0, 0.0
     for _ in range(steps):
-        progress[1] += _DROPPED_WORK * length
+        progress[1] += _DROPPED_WORK * length + _LISTED_WORK * len(flat.size)
         peak, beyond = follow(flat, schedule, length, limit, profile)
         if beyond == 0:
             return length
         place = 0
         while profile.live[place] != peak:
             place += 1
-        best, best_low, best_high, best_size = 0.0, -1, 0, 0
+        count = 0
         for s in range(len(flat.size)):
+            age[s] += 1
             stop = freed_until(flat, profile, s, place, length)
             if stop < 0:
                 continue
+            unit = schedule[stop] if stop < length else -1
+            if reader[s] != unit or age[s] > _REFRESH:
+                reader[s], ratio[s] = unit, math.inf
+            listed[count], stops[count] = s, stop
+            count += 1
+        best, best_low, best_high, best_size = 0.0, -1, 0, 0
+        while count > 0:
+            at = 0
+            for k in range(1, count):
+                if ratio[listed[k]] > ratio[listed[at]]:
+                    at = k
+            progress[1] += _CHOSEN_WORK * count
+            s, stop = listed[at], stops[at]
+            if ratio[s] <= best:
+                break
+            count -= 1
+            listed[at], stops[at] = listed[count], stops[count]
+            ratio[s], age[s] = 0.0, 0
             before = -1
             for kept in range(2):
-                count = again(
+                size = again(
                     random, flat, limit, rank, profile, flat.writer[s], stop,
                     1.0, float(kept), new,
                 )  # fmt: skip
+                # Too many units take the longest to find.
+                work = 2 + size if size >= 0 else MOST_AGAIN
+                progress[1] += (_DROP_WORK + _KEPT_WORK * length) * work + _RANGE_WORK * length
                 # Where nothing could be kept, the units are the same.
-                if count < 0 or count == before or length + count > room:
+                if size < 0 or size == before or length + size > room:
                     continue
-                before = count
-                low, high, size = put(schedule, length, stop, new, count)
+                before = size
+                low, high, size = put(schedule, length, stop, new, size)
                 less = -beyond_after(flat, limit, schedule, profile, low, high, new, size)
-                progress[1] += _DROP_WORK * (2 + size) + _RANGE_WORK * length
                 if less <= 0:
                     continue
                 cost = free - flat.cost[schedule[low]]
                 for k in range(size):
                     cost += flat.cost[new[k]]
+                ratio[s] = max(ratio[s], less / cost)
                 if less / cost > best:
                     best, best_low, best_high, best_size = less / cost, low, high, size
                     copy_runs(new, 0, size, chosen, 0)
@@ -256,6 +315,57 @@ def drop_values(flat, limit, schedule, length, steps, progress, random, space):
             return length
         length = _take(schedule, length, best_low, best_high, chosen, best_size)
     progress[0] = 1.0
+    return length
+
+
+@compiled_loop
+def retain_values(flat, limit, least, schedule, length, steps, progress, space):
+    """Retain values instead of computing them again, within a limit; returns the length.
+
+    Repetitions are left out from the last one on, with those that were needed only for them.
+
+    Parameters
+    ----------
+    flat, limit, schedule, length, space
+        See :func:`anneal`; ``schedule`` is changed, and must be within the limit.
+    least
+        Least cost that leaving out a repetition must save.
+    steps
+        Most repetitions to leave out.
+    progress
+        ``progress[0]`` is the position before which to begin, and then the one before which another
+        call continues, 0 if there is none; ``progress[1]`` is set to the work done, seconds.
+    """
+    profile, _, new, _ = space
+    progress[1] = _DROPPED_WORK * length
+    follow(flat, schedule, length, limit, profile)
+    k, left = profile.total[0] - 1, steps
+    while k >= 0 and left > 0:
+        position = profile.again[k]
+        k -= 1
+        if position >= progress[0]:
+            continue
+        low, high, size = remove_with_needs(flat, profile, position, schedule, length, new)
+        if low < 0:
+            continue
+        cost = 0.0
+        for at in range(low, high):
+            cost += flat.cost[schedule[at]]
+        for at in range(size):
+            cost -= flat.cost[new[at]]
+        progress[1] += _DROP_WORK * (2 + size)
+        if cost < least:
+            continue
+        progress[1] += _RANGE_WORK * length
+        if beyond_after(flat, limit, schedule, profile, low, high, new, size) > 0:
+            continue
+        length = _take(schedule, length, low, high, new, size)
+        progress[0] = position
+        follow(flat, schedule, length, limit, profile)
+        progress[1] += _DROPPED_WORK * length
+        k, left = min(k, profile.total[0] - 1), left - 1
+    if k < 0:
+        progress[0] = 0.0
     return length
 
 
