@@ -158,7 +158,7 @@ def _with_second_reads(streams: Sequence[Stream], deadline: Deadline) -> list[St
 
 def _weight(read: Read) -> float:
     """Bytes that a read holds while it is half done, and a small part of the stream's bytes."""
-    table = live_shares(read.axes, True, bool(read.lines), _COARSE)
+    table = live_shares(read.axes, True, read.sums, _COARSE)
     half = len(table) // 2
     return read.bytes * (float(table[half, half // 2 : half].min()) + _PART)
 
@@ -255,10 +255,10 @@ def _term(stream: Stream, joined: Mapping[str, str], op: str, parts: int) -> Ter
         else:
             together = read.channels is not None and joined[reader] == joined.get(op)
             axes = (*read.axes, read.channels) if together and read.channels else read.axes
-            sums = bool(read.lines)
-            table = live_shares(axes, not together, sums, parts) * read.bytes
-            if read.axes and sums and joined[reader] != joined.get(op):
-                table = np.maximum(table, held_by_lines(read.axes, read.lines, parts))
+            table = live_shares(axes, not together, read.sums, parts) * read.bytes
+            if read.axes and read.sums and joined[reader] != joined.get(op):
+                held = held_by_lines(read.axes, read.lines, read.sums, parts)
+                table = np.maximum(table, held)
         # An input is written from the start; what is kept is live whatever its readers have done.
         if stream.maker is None:
             table = table[-1:]

@@ -26,6 +26,13 @@ lines are done and some not begun, all lines along the other axis are partly don
 that are partly done cross at all steps done, or at all that are not: of ``N`` steps and a share
 ``f`` that is done, ``m1`` and ``m2`` lines with ``m1 m2 >= N min(f, 1 - f)``.
 
+Several steps may read the same positions, as those of all output channels. If some of them are done
+the sums of the others are enough, so that each counts by itself: a place where a share of the steps
+is done has this share of its bytes dead, and a line holds the sum of one step. Shares of the steps
+of one channel may differ from ``f``. Either one of them is between ``r`` and ``1 - r``, or two of
+them differ by ``1 - 2 r``, and so many places hold a sum. The lines are then fewest for
+``r = 1 / 4``.
+
 *Shares.* A tensor is live at least at what is written and not dead, and at its halo. What is dead
 is limited by the steps done. Shares are intervals between multiples of ``1 / parts``, and the
 values are least ones over such intervals.
@@ -176,7 +183,7 @@ def bounds_of_shares(parts: int) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=256)
-def live_shares(axes: tuple[Reach, ...], halos: bool, sums: bool, parts: int) -> Floats:
+def live_shares(axes: tuple[Reach, ...], halos: bool, sums: int, parts: int) -> Floats:
     """Least share of a tensor that is live, by the share written and the share of the reader done.
 
     Parameters
@@ -186,7 +193,8 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, sums: bool, parts: int) ->
     halos
         True if the halo counts.
     sums
-        True if sums of steps that are not done may be held instead of what these read.
+        Steps that read the same positions, if sums of those that are not done may be held instead;
+        else 0.
     parts
         Number of intervals of shares.
 
@@ -217,11 +225,13 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, sums: bool, parts: int) ->
     live = np.maximum(np.maximum(0.0, written[:, None] - high[None, :]), held[None, :])
     live[low[None, :] > at_most[:, None]] = np.inf
     live = np.minimum.accumulate(live, axis=1)
-    # In the first interval after 0, one position at least is dead.
-    needs = np.where(high > 0.0, np.maximum(low, 1.0 / grid), 0.0) + (0.0 if sums else beyond)
+    # In the first interval after 0, one position at least is dead, or a part of it.
+    first = 0.0 if sums > 1 else 1.0 / grid
+    needs = np.where(high > 0.0, np.maximum(low, first), 0.0) + (0.0 if sums else beyond)
     done = np.minimum(1.0, most * high)
     if steps == 1:
-        done, reads = (high >= 1.0) * 1.0, (high > 0.0) * 1.0
+        reads = (high > 0.0) * 1.0
+        done = high if sums > 1 else (high >= 1.0) * 1.0
     # The last interval of dead positions that the steps done may leave.
     last = np.array([np.flatnonzero(needs <= top + _ROUNDING).max() for top in done])
     found = live[:, last]
@@ -229,10 +239,10 @@ def live_shares(axes: tuple[Reach, ...], halos: bool, sums: bool, parts: int) ->
     return found * (grid / (grid + unread))
 
 
-def held_by_lines(axes: Sequence[Reach], line: Sequence[float], parts: int) -> Floats:
+def held_by_lines(axes: Sequence[Reach], line: Sequence[float], sums: int, parts: int) -> Floats:
     """Least bytes that lines of steps hold which are partly done, by the share of the steps done.
 
-    ``line`` has the bytes that such a line along each axis holds.
+    ``line`` has the bytes that such a line along each axis holds; ``sums`` is as above.
     """
     low, high = bounds_of_shares(parts)
     used = [(axis.steps, held) for axis, held in zip(axes, line, strict=True) if axis.steps > 1]
@@ -244,6 +254,8 @@ def held_by_lines(axes: Sequence[Reach], line: Sequence[float], parts: int) -> F
     (rows, by_row_axis), (columns, by_column_axis) = used
     count = rows * columns
     rest = np.minimum(np.maximum(low, 1 / count), 1 - np.minimum(high, 1 - 1 / count))
+    if sums > 1:
+        rest = np.minimum(rest, 0.25)
     crossing = np.sqrt(by_row_axis * by_column_axis * count * rest)
     straight = min(columns * by_row_axis, rows * by_column_axis)
     return np.where(open_, np.minimum(crossing, straight), 0.0)

@@ -45,6 +45,8 @@ class Read(NamedTuple):
     lines
         If the op adds up its terms: for each axis, the bytes that a line of steps along it holds
         if it is partly done. Else empty, and the op keeps its halo.
+    sums
+        If the op adds up its terms: steps that read the same positions. Else 0.
     """
 
     reading: Reading
@@ -52,6 +54,7 @@ class Read(NamedTuple):
     axes: tuple[Reach, ...]
     channels: Reach | None
     lines: tuple[float, ...] = ()
+    sums: int = 0
 
 
 class Stream(NamedTuple):
@@ -205,12 +208,14 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
         share = math.prod(axis.read / (axis.most * axis.steps) for axis in axes)
         sums = _bytes_of(problem, op.outputs[0])
         position = most / math.prod(axis.extent for axis in axes)
-        step, lines = sums / math.prod(axis.steps for axis in axes), []
+        step, lines = sums / steps_of(op), []
         for k, along in enumerate(axes):
             beside = math.prod(other.least for other in (*axes[:k], *axes[k + 1 :]))
             lines.append(min(along.common * beside * position, step))
         most = min(most, int(sums * share))
-        return Read(reading, most, tuple(axes), channels, tuple(lines) or (0.0,))
+        apart = math.prod(axis.steps for axis in (*axes, *((channels,) if channels else ())))
+        same = steps_of(op) // apart
+        return Read(reading, most, tuple(axes), channels, tuple(lines) or (0.0,), same)
     return Read(reading, most, tuple(axes), channels)
 
 

@@ -41,6 +41,7 @@ class Read:
     axes: tuple[Steps, ...]
     channel: Steps | None
     lines: tuple[float, ...]
+    sums: int
 
     def cell(self, joined: bool, parts: int) -> Cell:
         """Bytes live for every share of the maker and the reader.
@@ -53,10 +54,10 @@ class Read:
             table = low * self.bytes
             return ((), table[-1:].reshape(())) if self.maker is None else ((self.maker,), table)
         axes = (*self.axes, self.channel) if together and self.channel else self.axes
-        table = live_parts(axes, not together, bool(self.lines), parts) * self.bytes
+        table = live_parts(axes, not together, self.sums, parts) * self.bytes
         if self.axes and self.lines and not joined:
             counts = [steps.count for steps in self.axes]
-            table = np.maximum(table, held_in_lines(counts, self.lines, parts))
+            table = np.maximum(table, held_in_lines(counts, self.lines, self.sums, parts))
         if self.maker is None:  # an input is there from the start
             return (self.reader,), table[-1]
         return (self.maker, self.reader), table
@@ -124,7 +125,7 @@ class Readings:
         if reading.op is None:
             if last.kind != "output":
                 raise VerificationError(f"tensor {last.name!r} is no output, as the plan cites")
-            return Read(made, "", True, size, (), None, ())
+            return Read(made, "", True, size, (), None, (), 0)
         op = graph.op.get(reading.op)
         if op is None or last.name not in op.inputs or not self.counts(op):
             raise VerificationError(f"the certificate cites op {reading.op!r} as a reader")
@@ -161,15 +162,18 @@ class Readings:
         added = {w.tensor for axis in op.axes if axis.accumulates for w in axis.windows}
         added = {name for name in added if self._graph.tensor[name].kind != "constant"}
         lines: tuple[float, ...] = ()
+        sums = 0
         if last in added:
             # What is held instead of one tensor must not be held instead of another, too.
             if op.in_place or added != {last}:
                 raise refused
             held = self._bytes(self._graph.tensor[output])
-            lines = tuple(_lines(axes, size, held)) or (0.0,)
+            lines = tuple(_lines(axes, size, held / steps_in(op))) or (0.0,)
+            there = [*axes, channel] if channel is not None else axes
+            sums = steps_in(op) // math.prod(steps.count for steps in there)
             share = math.prod(steps.read / (steps.most * steps.count) for steps in axes)
             size = min(size, int(held * share))
-        return Read(maker, op.name, False, size, tuple(axes), channel, lines)
+        return Read(maker, op.name, False, size, tuple(axes), channel, lines, sums)
 
     def _tensor(self, name: str) -> Tensor:
         tensor = self._graph.tensor.get(name)
@@ -239,12 +243,12 @@ def _bits(tensor: Tensor) -> float:
     return BITS[str(tensor.dtype)]
 
 
-def _lines(axes: Sequence[Steps], size: int, sums: int) -> Iterator[float]:
+def _lines(axes: Sequence[Steps], size: int, one: float) -> Iterator[float]:
     """Yield, for each axis, the bytes of two neighbours' common positions, or of one's sum."""
-    whole, count = (math.prod(getattr(axis, f) for axis in axes) for f in ("extent", "count"))
+    whole = math.prod(axis.extent for axis in axes)
     for k, axis in enumerate(axes):
         positions = axis.common * math.prod(other.least for j, other in enumerate(axes) if j != k)
-        yield min(positions * size / whole, sums / count)
+        yield min(positions * size / whole, one)
 
 
 def steps_in(op: Op) -> int:

@@ -110,10 +110,11 @@ def least_halo(dead: Floats, axes: Sequence[tuple[int, int]]) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def live_parts(axes: tuple[Steps, ...], halos: bool, sums: bool, parts: int) -> Floats:
+def live_parts(axes: tuple[Steps, ...], halos: bool, sums: int, parts: int) -> Floats:
     """Least part of a tensor that is live, for shares that its maker and its reader have done.
 
-    With ``sums``, sums of steps that are not done may be held instead.
+    If ``sums`` is not 0, that many steps read the same positions, and sums of those that are not
+    done may be held instead.
     """
     ends = np.arange(parts + 1) / parts
     low, high = np.r_[0.0, ends[:-1], 1.0], np.r_[0.0, ends[1:], 1.0]
@@ -136,23 +137,25 @@ def live_parts(axes: tuple[Steps, ...], halos: bool, sums: bool, parts: int) -> 
     live = np.maximum(np.maximum(0.0, first[:, None] - high), held)
     live = np.minimum.accumulate(np.where(low <= last[:, None], live, np.inf), axis=1)
     # What must have been done for positions to be dead, and been read for steps to be done.
-    needed = np.where(high > 0, np.maximum(low, 1 / read), 0.0) + (0.0 if sums else side)
+    one = 0.0 if sums > 1 else 1 / read  # a part of a position may be dead, or at least one
+    needed = np.where(high > 0, np.maximum(low, one), 0.0) + (0.0 if sums else side)
     wanted = least * low
     if level:
         wanted = np.minimum.accumulate(np.minimum(1.0, low + side)[::-1])[::-1]
     done = np.minimum(1.0, most * high)
     if count == 1:
-        done, wanted = np.floor(high), np.ceil(high)
+        done, wanted = high if sums > 1 else np.floor(high), np.ceil(high)
     until = [int(np.flatnonzero(needed <= share + _TINY).max()) for share in done]
     possible = last[:, None] >= wanted - _TINY
     table: Floats = np.where(possible, live[:, until], np.inf) * read / whole
     return table
 
 
-def held_in_lines(counts: Sequence[int], line: Sequence[float], parts: int) -> Floats:
+def held_in_lines(counts: Sequence[int], line: Sequence[float], sums: int, parts: int) -> Floats:
     """Least bytes held where lines of steps are partly done, for shares of all steps done.
 
-    Two neighbours in such a line, one done and one not, hold ``line[k]`` bytes along axis ``k``.
+    Two neighbours in such a line, one done and one not, hold ``line[k]`` bytes along axis ``k``. If
+    several ``sums`` belong to a place, they are partly done at a quarter of them at the most.
     """
     ends = np.arange(parts + 1) / parts
     used = [(count, held) for count, held in zip(counts, line, strict=True) if count > 1]
@@ -162,6 +165,7 @@ def held_in_lines(counts: Sequence[int], line: Sequence[float], parts: int) -> F
     elif len(used) == 2:
         (m, p), (n, q) = used
         # Done steps, or the others, lie where lines cross that are partly done.
-        few = np.maximum(1.0, m * n * np.minimum(ends[:-1], 1 - ends[1:]))
+        part = np.minimum(np.minimum(ends[:-1], 1 - ends[1:]), 0.25 if sums > 1 else 0.5)
+        few = np.maximum(min(1.0, m * n * 0.25) if sums > 1 else 1.0, m * n * part)
         found[1:-1] = np.minimum(np.sqrt(p * q * few), min(n * p, m * q))
     return found

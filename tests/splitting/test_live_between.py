@@ -152,7 +152,7 @@ def check_sums_by_brute_force(seed: int) -> bool:
     """Check the bound of a random network that adds up its terms; true if it is more than 0."""
     rng = random.Random(seed)
     net = Network("float32")
-    x = net.image(rng.randint(2, 5), rng.choice([1, 1, 2, 3]), 1)
+    x = net.image(rng.randint(1, 5), rng.choice([1, 1, 2, 3]), rng.choice([1, 1, 2, 3]))
     for _ in range(rng.randint(1, 3)):
         taps, stride = rng.choice([1, 3, 3]), rng.choice([1, 1, 2])
         x = net.conv(x, rng.randint(1, 3), taps=taps, stride=stride)
@@ -174,6 +174,17 @@ def test_bounds_on_sums_are_below_brute_force() -> None:
 @pytest.mark.slow
 def test_many_bounds_on_sums_are_below_brute_force() -> None:
     assert sum(map(check_sums_by_brute_force, range(20_000))) > 2000
+
+
+def test_an_operand_is_dead_when_sums_of_the_last_channels_are_held() -> None:
+    """While a convolution adds up its three channels, it needs its operand one by one: 20 B."""
+    net = Network("float32")
+    x = net.image(1, 1, 1)
+    last = net.conv(net.conv(x, 3, taps=1), 3)
+    graph = net.graph("sums", net.relu(x), last)
+    found = bound_of(graph)
+    assert least_peak_of_steps(graph) == 20
+    assert found.bytes <= 20
 
 
 def chain() -> Graph:
