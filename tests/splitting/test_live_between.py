@@ -26,7 +26,8 @@ from cpplan.verification.piece_moment import bytes_at_moment
 from cpplan.verification.piece_steps import live_parts, steps_of
 from tests.support.cases import seeds
 from tests.support.split_networks import Network
-from tests.support.split_oracle import least_peak_of_steps, random_twins
+from tests.support.split_oracle import random_twins
+from tests.support.step_oracle import least_peak_of_steps, random_steps
 
 # Steps, extent, and the window of a step: taps with padding, strides, gaps, and no halo.
 AXES = [
@@ -176,6 +177,28 @@ def test_many_bounds_on_sums_are_below_brute_force() -> None:
     assert sum(map(check_sums_by_brute_force, range(20_000))) > 2000
 
 
+def check_steps_by_brute_force(seed: int) -> bool:
+    """Check the bound of a random network with slices and parts; true if it is more than 0."""
+    rng = random.Random(seed)
+    graph = random_steps(rng, 13)
+    sharing = [what for what in ("in place", "placement") if rng.random() < 0.5]
+    found = bound_of(graph, *sharing)
+    if found.certificate is None:
+        return False
+    assert bytes_at_moment(graph, Residency(), sharing, found.certificate) == found.bytes
+    assert found.bytes <= least_peak_of_steps(graph, sharing), f"seed {seed}"
+    return found.bytes > 0
+
+
+def test_bounds_with_slices_and_parts_are_below_brute_force() -> None:
+    assert sum(map(check_steps_by_brute_force, seeds(60))) > 30
+
+
+@pytest.mark.slow
+def test_many_bounds_with_slices_and_parts_are_below_brute_force() -> None:
+    assert sum(map(check_steps_by_brute_force, range(10_000))) > 5000
+
+
 def test_an_operand_is_dead_when_sums_of_the_last_channels_are_held() -> None:
     """While a convolution adds up its three channels, it needs its operand one by one: 20 B."""
     net = Network("float32")
@@ -198,7 +221,7 @@ def chain() -> Graph:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return cpplan.solve(chain(), split=True, time_limit=4, workers=1)
+    return cpplan.solve(chain(), split=True, time_limit=4, deterministic=True, workers=1)
 
 
 def test_lines_are_live_beside_what_is_read_whole(plan: Plan, tmp_path: Path) -> None:

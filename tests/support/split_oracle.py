@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
-from cpplan.model.graph import Graph, Op
+from cpplan.model.graph import Graph
 from tests.support.split_networks import Network
 
 Shape = tuple[int, int, int]
@@ -110,80 +110,6 @@ class Elements:
             if readers[e] & ~done:
                 live |= 1 << e
         return live
-
-
-def least_peak_of_steps(graph: Graph) -> int:
-    """Fewest live bytes over all orders of single steps of all axes, terms of sums included.
-
-    Derived from the windows of the graph's axes. A result is live from the first of its terms.
-    """
-    element: dict[tuple[str, tuple[int, ...]], int] = {}
-    size: list[int] = []
-    for tensor in graph.tensors:
-        places = list(product(*map(range, tensor.shape or ())))
-        for place in places:
-            element[tensor.name, place] = len(size)
-            size.append(tensor.nbytes // len(places))
-    read_by, written_by = [0] * len(size), [0] * len(size)
-    steps: list[tuple[int, int]] = []
-    for op in graph.ops:
-        for at in product(*(range(axis.extent) for axis in op.axes)):
-            reads, writes = (
-                sum(1 << e for name in names for e in _accessed(graph, op, name, at, element))
-                for names in (op.inputs, op.outputs)
-            )
-            for e in range(len(size)):
-                read_by[e] |= (reads >> e & 1) << len(steps)
-                written_by[e] |= (writes >> e & 1) << len(steps)
-            steps.append((reads, writes))
-    given, kept = (
-        sum(1 << e for (name, _), e in element.items() if graph.tensor[name].kind == kind)
-        for kind in ("input", "output")
-    )
-
-    def live(done: int) -> int:
-        begun = (e for e in range(len(size)) if given >> e & 1 or written_by[e] & done)
-        held = (e for e in begun if kept >> e & 1 or (written_by[e] | read_by[e]) & ~done)
-        return sum(1 << e for e in held)
-
-    def total(mask: int) -> int:
-        return sum(size[e] for e in _bits(mask))
-
-    every, best = (1 << len(steps)) - 1, {0: total(given)}
-    queue = [(best[0], 0)]
-    while queue:
-        peak, done = heapq.heappop(queue)
-        if done == every:
-            return peak
-        if peak > best[done]:
-            continue
-        now = live(done)
-        for k in _bits(every & ~done):
-            reads, writes = steps[k]
-            if any(written_by[e] & ~done for e in _bits(reads)):
-                continue
-            after, needed = done | 1 << k, max(peak, total(now | writes))
-            if needed < best.get(after, needed + 1):
-                best[after] = needed
-                heapq.heappush(queue, (needed, after))
-    raise AssertionError("the steps run in some order")
-
-
-def _accessed(
-    graph: Graph,
-    op: Op,
-    name: str,
-    at: tuple[int, ...],
-    element: dict[tuple[str, tuple[int, ...]], int],
-) -> list[int]:
-    """Elements of a tensor that a step of an op accesses: all where an axis cannot be cut."""
-    shape = graph.tensor[name].shape or ()
-    spans = [(0, extent) for extent in shape]
-    for axis, step in zip(op.axes, at, strict=True):
-        window = axis.window.get(name)
-        if window is not None and axis.extent > 1:
-            spans[window.axis] = window.interval(step, step + 1, shape[window.axis])
-    return [element[name, place] for place in product(*(range(*span) for span in spans))]
 
 
 @dataclass
