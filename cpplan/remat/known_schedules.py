@@ -104,10 +104,12 @@ class KnownSchedules:
         return RematOutcome(schedule, peak, cost, self.base, name, RUNS_ONCE)
 
     def add(self, outcome: RematOutcome) -> None:
-        """Record a schedule, if it is new."""
+        """Record a schedule, if it is new; report it, if none needs as few bytes for its cost."""
         if all(outcome.schedule != other.schedule for other in self.outcomes):
+            known = [(other.peak, other.cost) for other in self.outcomes]
             self.outcomes.append(outcome)
-            self.report(outcome)
+            if all(peak > outcome.peak or cost > outcome.cost for peak, cost in known):
+                self.report(outcome)
 
     @property
     def once(self) -> RematOutcome:
