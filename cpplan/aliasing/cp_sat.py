@@ -23,15 +23,7 @@ JOINT_SHARING = "CP-SAT order, offsets and sharing"
 def sharing_model(
     problem: Problem, shifts: Mapping[tuple[int, int], Sequence[int]]
 ) -> PeakModel[Ints]:
-    """The model of all offsets, where buffers may share bytes.
-
-    Parameters
-    ----------
-    problem
-        Buffers without gaps.
-    shifts
-        Distances at which two buffers may share bytes (``cpplan.aliasing.distances``).
-    """
+    """The model of all offsets, where buffers may share bytes."""
 
     def build(upper: int, lower: int) -> SharingModel:
         from formulations.sharing import build
@@ -53,17 +45,7 @@ def joint_sharing_model(
     alignment: Ints,
     meetings: Mapping[tuple[int, int], Sequence[Meeting]],
 ) -> PeakModel[SharedLayout]:
-    """The model of all orders with offsets, in which storages may share bytes.
-
-    Parameters
-    ----------
-    problem
-        Ops and storages; no ``extra``, ``base`` or ``entry``.
-    alignment
-        Alignment of every storage, bytes, shape ``(storages,)``.
-    meetings
-        Distances at which storages may share bytes (``cpplan.aliasing.distances``).
-    """
+    """The model of all orders with offsets, in which storages may share bytes."""
 
     def build(upper: int, lower: int) -> JointSharingModel:
         from formulations.joint_sharing import build

@@ -18,13 +18,7 @@ _CHUNK = 1 << 20
 
 
 def digest_value(value: Any) -> str:
-    """Digest of nested dataclasses, mappings, sequences, arrays and plain values.
-
-    Raises
-    ------
-    InputError
-        If the value contains an object without content of its own (a function, say).
-    """
+    """Digest of nested dataclasses, mappings, sequences, arrays and plain values."""
     digest = hashlib.sha256()
     waiting = [value]
     while waiting:
@@ -63,13 +57,7 @@ def _take_apart(value: Any) -> tuple[str, bytes, Sequence[Any]]:
 
 
 def digest_file(path: str | PathLike[str]) -> str:
-    """Digest of a file's bytes.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read; names it.
-    """
+    """Digest of a file's bytes."""
     digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as stream:

@@ -20,13 +20,7 @@ BACKENDS = ("processes", "dask")
 
 
 def count_processes(tasks: Sequence[Task], wanted: int | None) -> int:
-    """Number of tasks to run at once: together they have no more threads than there are cores.
-
-    Raises
-    ------
-    InputError
-        If there would be more threads than cores; names both numbers.
-    """
+    """Number of tasks to run at once: together they have no more threads than there are cores."""
     cores = available_cores()
     threads = max((task.setting.threads for task in tasks), default=1)
     if threads > cores:

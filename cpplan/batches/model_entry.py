@@ -112,13 +112,7 @@ def is_pattern(source: str, folder: Path) -> bool:
 
 
 def models_like(pattern: str, folder: Path) -> list[Model]:
-    """Files that match a pattern relative to a folder and have a known suffix, sorted by name.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Files that match a pattern relative to a folder and have a known suffix, sorted by name."""
     found = sorted(
         name
         for name in glob(pattern, root_dir=folder, recursive=True)
@@ -130,13 +124,7 @@ def models_like(pattern: str, folder: Path) -> list[Model]:
 
 
 def models_in(folder: Path, prefix: str = "") -> list[Model]:
-    """Files in a folder that have a suffix known to ``cpplan.load``, sorted by name.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Files in a folder that have a suffix known to ``cpplan.load``, sorted by name."""
     try:
         files = sorted(
             path for path in folder.iterdir() if path.name.lower().endswith(read_suffixes())

@@ -166,17 +166,6 @@ def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
     A worker that is lost costs no row: its tasks go to others. The workers must find the files
     under the same names. If a run is interrupted, its workers finish the tasks that they have
     begun.
-
-    Parameters
-    ----------
-    scheduler
-        Address of the cluster's scheduler; if left out, the current client's scheduler.
-
-    Raises
-    ------
-    InputError
-        If the cluster cannot be reached within Dask's time limit for connections (30 seconds by
-        default), has no workers, or is lost; names the cluster.
     """
     joblib = need_joblib()
     with _client_of(scheduler) as client:

@@ -67,13 +67,7 @@ def make_tasks(
 
 
 def make_limits(seconds: float | None, memory: int | str | None) -> Limits:
-    """Limits from a number of seconds and a byte count as people write them.
-
-    Raises
-    ------
-    InputError
-        If a value is not a time or not a byte count.
-    """
+    """Limits from a number of seconds and a byte count as people write them."""
     if seconds is not None and (
         isinstance(seconds, bool)
         or not isinstance(seconds, (int, float))

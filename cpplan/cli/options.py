@@ -42,15 +42,7 @@ def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> 
 
 
 def request_options(*fields: str, **changes: Mapping[str, Any]) -> tuple[Callable[[Any], Any], ...]:
-    """Options for fields of a request, as in its table; for all fields if none is named.
-
-    Parameters
-    ----------
-    fields
-        Names of fields of :class:`~cpplan.solving.request.Request`.
-    changes
-        Field -> what differs for this command: another ``help``, ``default`` or ``choices``.
-    """
+    """Options for fields of a request, as in its table; for all fields if none is named."""
     return tuple(
         _request_option(field, **changes.get(field, {})) for field in fields or request.OPTIONS
     )

@@ -62,11 +62,6 @@ class Outputs:
         """Raise for files that cannot be written, before any file is read.
 
         Plans of a model read ``through`` another compiler are not for the nodes of its file.
-
-        Raises
-        ------
-        InputError
-            Names the option or the file.
         """
         others = {_option(name): path for name, path in self.exports.items()}
         check_outputs(self.model, self.json, others)
@@ -85,13 +80,7 @@ class Outputs:
                 raise InputError(f"{self.model}: {_option(form.name)} needs {article} {kind} model")
 
     def check_source(self, source: Graph | Problem, request: Request) -> None:
-        """Raise, before planning, for a format that cannot hold such a plan.
-
-        Raises
-        ------
-        InputError
-            Names the option.
-        """
+        """Raise, before planning, for a format that cannot hold such a plan."""
         from cpplan.io.refused_exports import check_exports
 
         check_exports(self.exports, request, source)
@@ -134,13 +123,7 @@ def _option(name: str) -> str:
 
 
 def read_plan(path: str) -> Plan:
-    """The plan in a file of ``cpplan plan``, or in one of ``cpplan sizes``.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or holds no plan; names the file.
-    """
+    """The plan in a file of ``cpplan plan``, or in one of ``cpplan sizes``."""
     from cpplan.model.plan import Plan
 
     found = read_planned(path)

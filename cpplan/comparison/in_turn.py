@@ -17,19 +17,7 @@ def rows_in_turn(
     interrupted: Callable[[], bool],
     progress: Callable[[Progress], None] | None,
 ) -> Iterator[Row]:
-    """Yield the row of each name, until Ctrl-C: the row that it cuts short is left out.
-
-    Parameters
-    ----------
-    names
-        Names of baselines.
-    run
-        Function of a name that returns its row.
-    interrupted
-        Function that returns True once Ctrl-C was pressed.
-    progress
-        Called with the name of each baseline before it runs, if given.
-    """
+    """Yield the row of each name, until Ctrl-C: the row that it cuts short is left out."""
     begin = time.monotonic()
     for number, name in enumerate(names, start=1):
         if interrupted():

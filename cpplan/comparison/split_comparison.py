@@ -84,24 +84,6 @@ def compare_split_rows(
 
     A rule's pieces are packed as ``solve`` packs its own, in the rule's order, and verified by the
     same checker. ``solve`` may also search for the order of ops (``order="search"``).
-
-    Parameters
-    ----------
-    source
-        A graph, or a program that runs every op once.
-    algorithms
-        Names of rules; all registered ones if left out.
-    time_limit
-        Seconds for each row.
-    cost_limit
-        Limit on the cost of all runs, as a multiple of the cost of every op once.
-    options
-        Options of ``solve``.
-
-    Raises
-    ------
-    InputError
-        If a rule is not known, or an option is not understood.
     """
     chosen = chosen_names(heuristics, algorithms)
     program = as_program(source)

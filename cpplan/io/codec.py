@@ -131,15 +131,7 @@ def to_json(value: Any) -> Any:
 def changed_fields(
     value: Any, names: Iterable[str] | None = None, own: Mapping[str, Writer] = _NOTHING
 ) -> dict[str, Any]:
-    """The fields of a dataclass as JSON-ready values, without those that have their default value.
-
-    Parameters
-    ----------
-    names
-        The fields to look at; all if left out.
-    own
-        Functions that write fields of a form of their own.
-    """
+    """The fields of a dataclass as JSON-ready values, without those at their defaults."""
     kind: type = type(value)
     known = _fields(kind)
     found = {}

@@ -276,13 +276,7 @@ def _applied(plan: Plan, target: object) -> Any:
 def write_plan(
     plan: Plan, form: Format, path: str | PathLike[str], source: object = None, **options: Any
 ) -> None:
-    """Write a plan in a format, whatever the path's suffix.
-
-    Raises
-    ------
-    InputError
-        As :meth:`cpplan.Plan.export`.
-    """
+    """Write a plan in a format, whatever the path's suffix."""
     assert form.write is not None
     unknown = next((name for name in options if name not in form.options), None)
     if unknown is not None:

@@ -118,13 +118,7 @@ def _field(form: Form) -> Field:
 def check_fields(
     values: Any, place: str, fields: Mapping[str, Field], required: tuple[str, ...]
 ) -> None:
-    """Check that an object has the required keys, no unknown ones, and values of the right type.
-
-    Raises
-    ------
-    InputError
-        Names the place, the key and what was expected.
-    """
+    """Check that an object has the required keys, no unknown ones, and values of the right type."""
     if not isinstance(values, Mapping):
         raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
     for key in required:

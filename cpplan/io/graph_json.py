@@ -46,14 +46,7 @@ FORMAT, VERSION = "cpplan.graph", 1
 
 
 def graph_from_dict(values: Any) -> Graph:
-    """The graph that an object of this form describes.
-
-    Raises
-    ------
-    InputError
-        If it is of another format or version, a key is missing, unknown or of the wrong type, or
-        the graph contradicts itself; names the tensor or op.
-    """
+    """The graph that an object of this form describes."""
     if not isinstance(values, Mapping) or "format" not in values:
         raise InputError(f'not a graph: expected a JSON object with "format": "{FORMAT}"')
     try:

@@ -69,15 +69,7 @@ _WITHOUT_NUL = sys.version_info < (3, 11)
 
 
 def read_problem(path: str | PathLike[str]) -> Problem:
-    """Read a packing problem. A header alone is a problem without buffers.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is empty, a column is unknown, missing or there twice, or a
-        row breaks a rule of :class:`~cpplan.model.problem.Problem`; names the file, line and
-        buffer.
-    """
+    """Read a packing problem. A header alone is a problem without buffers."""
     text = read_text(path)
     plain = _read_plain(text, path) if len(text) > _FEW else None
     if plain is not None:
@@ -95,13 +87,7 @@ def read_problem(path: str | PathLike[str]) -> Problem:
 
 
 def check_ids(names: Sequence[str], path: str | PathLike[str]) -> None:
-    """Refuse names that could be written to ``path``, but not be read again.
-
-    Raises
-    ------
-    InputError
-        Names the file, and the buffer.
-    """
+    """Refuse names that could be written to ``path``, but not be read again."""
     for name in names:
         if not name or len(name) > _LONGEST:
             raise InputError(

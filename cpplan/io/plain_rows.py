@@ -51,17 +51,7 @@ def read_buffers(text: str) -> tuple[list[str], list[Ints], list[str]] | None:
 def read_fields(
     text: str, columns: int, name: int, longest: int
 ) -> tuple[list[str], list[Ints]] | None:
-    """Names, and numbers of the other columns, of rows of CSV.
-
-    Parameters
-    ----------
-    text
-        Lines without the header.
-    columns, name
-        Number of columns, and the position of that of names.
-    longest
-        Most characters of a name.
-    """
+    """Names, and numbers of the other columns, of rows of CSV."""
     data, rows = _bytes(text if text.endswith("\n") else text + "\n")
     marks = np.flatnonzero((data == _COMMA) | (data == _LINE))
     if (data == _QUOTE).any() or len(marks) != columns * rows:

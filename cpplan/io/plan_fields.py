@@ -162,13 +162,7 @@ def _check_made(where: str, values: Any, kind: type) -> None:
 
 
 def buffer_columns(rows: list[Any]) -> dict[str, list[Any]]:
-    """The columns of a plan's buffers.
-
-    Raises
-    ------
-    InputError
-        Names the buffer, the field and the type expected.
-    """
+    """The columns of a plan's buffers."""
     columns = right_columns(rows)
     for number, row in enumerate(rows if columns is None else ()):
         _check_object(f"buffer {number}", row, _BUFFER)

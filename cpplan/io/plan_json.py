@@ -60,24 +60,12 @@ def plan_text(plan: Plan, *, clock: bool = False) -> Iterator[str]:
 def save_plan(
     plan: Plan, path: str | PathLike[str], source: object = None, *, clock: bool = False
 ) -> None:
-    """Write a plan as JSON, whole or not at all; its ``source`` is not needed.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write a plan as JSON, whole or not at all; its ``source`` is not needed."""
     write_pieces(path, plan_text(plan, clock=clock))
 
 
 def load_plan(path: str | PathLike[str]) -> Plan:
-    """The plan that :func:`save_plan` wrote.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is no plan; names the file.
-    """
+    """The plan that :func:`save_plan` wrote."""
     values, buffers = read_rows(path)
     with located(path):
         return plan_from_dict(values, buffers)

@@ -77,13 +77,7 @@ def columns_of(pieces: Sequence[Mapping[str, Any]]) -> BufferColumns:
 
 
 def read_rows(path: str | PathLike[str]) -> tuple[Any, BufferColumns | None]:
-    """JSON value of a file, and its buffers if they are left out of the value.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not JSON; names the file.
-    """
+    """JSON value of a file, and its buffers if they are left out of the value."""
     with without_collection():
         text = read_text(path)
         found = _by_rows(text) if len(text) > _FEW else None

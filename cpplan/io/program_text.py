@@ -13,14 +13,7 @@ from cpplan.verification.lowering import planned_program
 
 
 def write_program(plan: Plan, path: str | PathLike[str], source: object) -> None:
-    """Write the ops of a graph in a plan's order, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If the source is no graph or program, the plan is for another graph, or the file cannot be
-        written.
-    """
+    """Write the ops of a graph in a plan's order, whole or not at all."""
     graph = source.graph if isinstance(source, Program) else source
     with located(path):
         if not isinstance(graph, Graph):

@@ -112,12 +112,6 @@ EXPORT_RULES: Mapping[str, tuple[Refusal, ...]] = {
 
 
 def check_exports(names: Iterable[str], request: Request, source: Graph | Problem) -> None:
-    """Raise for a format that cannot hold a plan as it was asked for.
-
-    Raises
-    ------
-    InputError
-        Names the format's option and the other.
-    """
+    """Raise for a format that cannot hold a plan as it was asked for."""
     for name in names:
         refuse(EXPORT_RULES.get(name, ()), request, source)

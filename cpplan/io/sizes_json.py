@@ -27,24 +27,12 @@ _WANTED: dict[tuple[type, ...], str] = {
 
 
 def save_sizes(sizes: SizesPlan, path: str | PathLike[str], *, clock: bool = False) -> None:
-    """Write a plan for several sizes as JSON, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write a plan for several sizes as JSON, whole or not at all."""
     write_text(path, format_sizes_json(sizes, clock=clock))
 
 
 def load_sizes(path: str | PathLike[str]) -> SizesPlan:
-    """The plan for several sizes that :func:`save_sizes` wrote.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or holds something else; names the file.
-    """
+    """The plan for several sizes that :func:`save_sizes` wrote."""
     values = read_json(path)
     with located(path):
         return sizes_from_dict(values)

@@ -8,16 +8,7 @@ from cpplan.zoo import find_model
 
 
 def read_named(text: str, *, kernels: str | None = None) -> Graph:
-    """The graph of a model by its name; of a torch model, ``kernels="measured"`` finds workspaces.
-
-    Raises
-    ------
-    InputError
-        If the name is of another form, there is no such family, model or option, or the model
-        cannot be traced; names what was expected.
-    MissingExtraError
-        If the family's package is missing.
-    """
+    """The graph of a model by its name; ``kernels="measured"`` finds workspaces of torch models."""
     family, source, options = find_model(text)
     with located(text):
         if hasattr(family, "build"):

@@ -146,13 +146,7 @@ def _check_integer(
 
 
 def _read_table(window: tuple[str, str], table: object) -> tuple[tuple[int, int], ...]:
-    """The table of a window as tuples.
-
-    Raises
-    ------
-    InputError
-        If an entry is not an interval, or starts or stops decrease.
-    """
+    """The table of a window as tuples."""
     here = "{} {!r}".format(*window)
     entries = tuple_of(object, f"{here}: table", table)
     read: list[tuple[int, int]] = []

@@ -37,13 +37,7 @@ BITS = {
 
 
 def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
-    """Bytes of a dense tensor; elements narrower than a byte are packed.
-
-    Raises
-    ------
-    InputError
-        If the dtype is not known.
-    """
+    """Bytes of a dense tensor; elements narrower than a byte are packed."""
     if dtype not in BITS:
         raise not_understood(f"dtype {dtype!r}", dtype, BITS)
     return -(-math.prod(shape) * BITS[dtype] // 8)

@@ -56,13 +56,7 @@ class Move(NamedTuple):
 
 
 def read_moves(values: object) -> tuple[Move, ...]:
-    """The moves that ``to_dict`` described, from a list of objects.
-
-    Raises
-    ------
-    InputError
-        Names the move and what was expected.
-    """
+    """The moves that ``to_dict`` described, from a list of objects."""
     if not isinstance(values, list):
         raise InputError("not a valid plan: moves must be a list")
     return tuple(_read_move(number, value) for number, value in enumerate(values))
@@ -93,15 +87,6 @@ def move_cycles(kind: MoveKind, size: int, slow: Pool) -> int:
     """Cycles that a move takes, rounded up: the latency and the bytes at the slow pool's bandwidth.
 
     Only the slow pool's figures count: the fast pool and the ops are assumed to keep up with it.
-
-    Parameters
-    ----------
-    kind
-        Spills and writes write to the slow pool; reloads and reads read from it.
-    size
-        Bytes moved; 0 bytes take no time.
-    slow
-        The slow pool.
     """
     if not size:
         return 0

@@ -13,13 +13,7 @@ _T = TypeVar("_T")
 
 
 def check_name(what: str, name: object, *, empty: bool = False) -> None:
-    """Raise if a name is no string, is empty, or cannot be written as UTF-8 (a lone surrogate).
-
-    Raises
-    ------
-    InputError
-        If so; names the owner of the name.
-    """
+    """Raise if a name is no string, is empty, or cannot be written as UTF-8 (a lone surrogate)."""
     if not isinstance(name, str) or not (name or empty):
         raise InputError(f"{what} must be a {'' if empty else 'non-empty '}string, not {name!r}")
     try:
@@ -63,13 +57,7 @@ def not_understood(what: str, given: object, known: Iterable[str]) -> InputError
 
 
 def check_key(key: str, known: Iterable[str]) -> None:
-    """Refuse an unknown key; the message lists similar known keys, or else all.
-
-    Raises
-    ------
-    InputError
-        Says what was expected.
-    """
+    """Refuse an unknown key; the message lists similar known keys, or else all."""
     from difflib import get_close_matches
 
     known = tuple(known)
@@ -81,13 +69,7 @@ def check_key(key: str, known: Iterable[str]) -> None:
 
 
 def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
-    """``values`` as a tuple of instances of ``kind``; a string does not count as a sequence.
-
-    Raises
-    ------
-    InputError
-        Says what was given instead.
-    """
+    """``values`` as a tuple of instances of ``kind``; a string does not count as a sequence."""
     if isinstance(values, (tuple, list)):  # nearly always true, and graphs have millions of them
         plain: tuple[_T, ...] = tuple(values)
         if not plain or set(map(type, plain)) == {kind}:

@@ -49,13 +49,7 @@ class Pieces:
         object.__setattr__(self, "cuts", read)
 
     def intervals(self, extents: tuple[int, ...]) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Intervals ``(start, stop)`` along each axis, for axes of these extents.
-
-        Raises
-        ------
-        InputError
-            If a position is not within the axis: names op, axis and position.
-        """
+        """Intervals ``(start, stop)`` along each axis, for axes of these extents."""
         found = []
         for axis, cuts, extent in zip(self.axes, self.cuts, extents, strict=True):
             if cuts[-1] >= extent:

@@ -118,13 +118,7 @@ class Pool:
 
 
 def check_pools(pools: object) -> tuple[Pool, ...]:
-    """Pools as a tuple; raises unless there is at least one and all names differ.
-
-    Raises
-    ------
-    InputError
-        Names the pool that is listed twice, or the value that is not a pool.
-    """
+    """Pools as a tuple; raises unless there is at least one and all names differ."""
     checked = tuple_of(Pool, "pools", pools)
     if not checked:
         raise InputError("pools must hold at least one pool")

@@ -32,13 +32,7 @@ class Refusal:
 
 
 def refuse(rules: Iterable[Refusal], *asked: Any) -> None:
-    """Raise if a combination that was asked for is refused by one of the rules.
-
-    Raises
-    ------
-    InputError
-        The message of the first rule that applies.
-    """
+    """Raise if a combination that was asked for is refused by one of the rules."""
     for rule in rules:
         if rule.when(*asked):
             name = "" if rule.name is None else rule.name(*asked)

@@ -90,13 +90,7 @@ class Named(Protocol):
 
 
 def chosen_names(registry: Named, names: Iterable[str] | None) -> tuple[str, ...]:
-    """These names, or all of a registry if ``None``.
-
-    Raises
-    ------
-    InputError
-        If a name is not known, or the names are one text instead of a list.
-    """
+    """These names, or all of a registry if ``None``."""
     if isinstance(names, str):
         raise InputError(f"algorithms must be a list of names, not {names!r}")
     chosen = tuple(registry.names() if names is None else names)

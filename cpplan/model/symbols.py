@@ -74,11 +74,6 @@ def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[s
     """Values of all variables, in their order; a value may be above its upper bound.
 
     If a variable can have only one value, it need not be given.
-
-    Raises
-    ------
-    InputError
-        If a variable has no value, a name is not known, or a value is no integer or too small.
     """
     for name in values:
         if name not in dims:
@@ -97,13 +92,7 @@ def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[s
 
 
 def tensor_bytes(shape: Extents, dtype: str) -> int | Dim:
-    """Bytes of a dense tensor of symbolic shape; elements narrower than a byte are packed.
-
-    Raises
-    ------
-    InputError
-        If the dtype is not known.
-    """
+    """Bytes of a dense tensor of symbolic shape; elements narrower than a byte are packed."""
     if dtype not in BITS:
         raise not_understood(f"dtype {dtype!r}", dtype, BITS)
     elements = math.prod(shape)
@@ -116,13 +105,7 @@ def upper_bound(size: int | Dim, dims: Mapping[str, Range]) -> int | None:
 
 
 def parse_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
-    """Ranges from integers, pairs ``(lower, upper)`` (``None``: unbounded) or ranges.
-
-    Raises
-    ------
-    InputError
-        Names the variable and what was expected.
-    """
+    """Ranges from integers, pairs ``(lower, upper)`` (``None``: unbounded) or ranges."""
     if not isinstance(dims, Mapping):
         raise InputError(f"dims must map names to integers or bounds, not {quote(dims)}")
     return {name: _range(name, given) for name, given in dims.items()}

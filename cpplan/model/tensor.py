@@ -187,13 +187,7 @@ def _is_one_name(pools: object) -> bool:
 
 
 def read_count(what: str, value: object) -> int | Dim:
-    """Non-negative integer or expression of variables, given as such or as text.
-
-    Raises
-    ------
-    InputError
-        Names ``what`` and the value.
-    """
+    """Non-negative integer or expression of variables, given as such or as text."""
     if not isinstance(value, int):
         from cpplan.model.shapes import Dim, parse_dim
 
@@ -212,13 +206,7 @@ def read_count(what: str, value: object) -> int | Dim:
 
 
 def check_count(what: str, value: object, *, least: int = 0) -> None:
-    """Raise unless a value is an integer of at least ``least`` and small enough for bytes.
-
-    Raises
-    ------
-    InputError
-        Names ``what`` and the value.
-    """
+    """Raise unless a value is an integer of at least ``least`` and small enough for bytes."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         wanted = "a non-negative integer" if least == 0 else f"an integer of at least {least}"
         raise InputError(f"{what} must be {wanted}, not {quote(value)}")

@@ -61,22 +61,7 @@ def search_order(
     target: int = 0,
     report: Callable[[OrderOutcome], None] = lambda outcome: None,
 ) -> OrderOutcome:
-    """The order with the smallest peak found, and a bound on every order's peak.
-
-    Parameters
-    ----------
-    problem
-        Ops and storages.
-    given
-        A valid order; the result is never worse.
-    budget
-        When its deadline passes, the best so far is returned.
-    target
-        A peak that is good enough, bytes.
-    report
-        Called when the order or the bound improves; the last outcome reported is the result after
-        Ctrl-C.
-    """
+    """The order with the smallest peak found, and a bound on every order's peak."""
     search = OrderSearch(problem, given, budget, target=target, report=report)
     search.run(budget.deadline)
     return search.best

@@ -18,13 +18,7 @@ from cpplan.verification.rectangles import check_apart, cut_gaps
 
 
 def as_program(source: Graph | Program | Problem) -> Program | Problem:
-    """The program of a graph in its listed order; a program or a problem unchanged.
-
-    Raises
-    ------
-    InputError
-        If the source is none of these.
-    """
+    """The program of a graph in its listed order; a program or a problem unchanged."""
     if isinstance(source, Graph):
         return to_anf(source)
     if isinstance(source, (Program, Problem)):
@@ -43,11 +37,6 @@ def as_problem(
     """The packing problem of a graph or a program; a problem unchanged.
 
     If there is a single pool, every buffer takes on its alignment.
-
-    Raises
-    ------
-    InputError
-        If the source is none of these, or two buffers with fixed offsets overlap.
     """
     source = as_program(source)
     problem = source if isinstance(source, Problem) else to_problem(source, residency, pools)

@@ -17,19 +17,7 @@ _NAMED = 8
 
 
 def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: int) -> str:
-    """One-line message about a problem that does not fit.
-
-    Parameters
-    ----------
-    problem
-        The problem as given, before any reduction.
-    bound
-        The best proved bound.
-    best_peak
-        The smallest peak found, bytes; above the capacity.
-    capacity
-        Limit that the plan exceeds, bytes.
-    """
+    """One-line message about a problem that does not fit."""
     where = _where(problem, bound)
     if bound.value <= capacity:
         return (

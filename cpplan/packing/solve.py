@@ -121,13 +121,7 @@ def pack_by_insertion(incumbent: Incumbent, deadline: Deadline) -> None:
 
 
 def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
-    """Pack by a single heuristic.
-
-    Raises
-    ------
-    InputError
-        If no heuristic has that name; the message lists the known ones.
-    """
+    """Pack by a single heuristic."""
     heuristic = heuristics.get(name)
     problem = incumbent.reduction.problem
     try:

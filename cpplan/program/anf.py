@@ -271,14 +271,6 @@ def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemor
 
     Source: TVM's pass ``AnnotateUsedMemory`` (apache/tvm #11091, #11208), which sees the tensors
     between ops only.
-
-    Parameters
-    ----------
-    program
-        Program whose order counts, recomputations included.
-    workspaces
-        True to count the op's own bytes too: its workspaces, and the most bytes that are live at
-        once in its bodies.
     """
     counted = program if workspaces else Program(_between_ops(program.graph), program.order)
     starts = np.array(counted.starts, np.int64)

@@ -23,11 +23,6 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     """The graph at some values, or the graph itself if it has no variables. O(tensors).
 
     A tensor whose shape is known only at the bounds keeps its bytes at the bounds.
-
-    Raises
-    ------
-    InputError
-        If a variable has no value, or a value out of its bounds.
     """
     symbols = graph.symbols
     if symbols is None:
@@ -95,13 +90,7 @@ def bind_largest(
 def bind_both(
     source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int]
 ) -> tuple[Graph | Program | Problem, Plan]:
-    """The source and its plan at some values of the variables.
-
-    Raises
-    ------
-    InputError
-        As :func:`bind`, or if the plan does not depend on variables.
-    """
+    """The source and its plan at some values of the variables."""
     graph = source.graph if isinstance(source, Program) else source
     if isinstance(graph, Graph) and graph.symbols is not None:
         listed = plan.symbols is not None and plan.symbols.sizes

@@ -38,13 +38,7 @@ class TensorType:
     size: int | None = None
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor of this type.
-
-        Raises
-        ------
-        InputError
-            If the size is neither given nor follows from shape and dtype; names the tensor.
-        """
+        """A tensor of this type."""
         return Tensor(name, size=self.size, shape=self.shape, dtype=self.dtype)
 
 

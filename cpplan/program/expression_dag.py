@@ -60,13 +60,7 @@ class Node:
 
 
 def resolve(expression: Expression) -> Node:
-    """The node of an expression.
-
-    Raises
-    ------
-    InputError
-        If an item is not an expression, or types do not fit; names the variable or call.
-    """
+    """The node of an expression."""
     if not is_expression(expression):
         raise InputError(f"expected a graph or an expression, not {type(expression).__name__}")
     return _Resolver(expression).resolve(expression)

@@ -59,28 +59,7 @@ def program_with_moves(
     *,
     storages: Mapping[str, Storage] | None = None,
 ) -> MovedProgram:
-    """The program that runs the ops and moves of an order.
-
-    Parameters
-    ----------
-    graph
-        The model; its ops run once each.
-    residency
-        Residency of the model's boundary tensors.
-    order
-        Names of ops and of moves.
-    moves
-        All moves, in order.
-    pools
-        Names of the fast and of the slow pool.
-    storages
-        Storages of the graph, if they are known.
-
-    Raises
-    ------
-    InputError
-        If a move is not understood, or an op or a move accesses a copy that does not exist.
-    """
+    """The program that runs the ops and moves of an order."""
     storages = find_storages(graph, residency) if storages is None else storages
     return _Maker(graph, storages, pools).make(order, moves)
 

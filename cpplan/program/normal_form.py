@@ -25,12 +25,6 @@ def normalise(expression: Expression) -> Graph:
     Free variables become inputs. Op ``k`` of the program, branches included, is named ``kind_k``
     and its result ``k`` (``k.0``, ``k.1``, … if it has several), unless a ``Let`` names it. If a
     result is a constant, or a branch only passes it on, an op ``copy`` writes it.
-
-    Raises
-    ------
-    InputError
-        If a variable or constant has two types or none, a tuple is used as a tensor or a tensor as
-        a tuple, an item is out of range, or the branches of an ``If`` have different types.
     """
     root = resolve(expression)
     return _write(_Layout(_post_order(root), root))

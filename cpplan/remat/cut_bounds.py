@@ -94,22 +94,6 @@ def cut_bound(
 
     Linear bounds are computed again from their duals in integers, so that rounding errors cannot
     make them wrong. For integer programs, CP-SAT's bound is used.
-
-    Parameters
-    ----------
-    problem
-        A problem whose precedences have no cycle.
-    limit
-        Limit on the peak, bytes.
-    budget
-        When its deadline passes, the best bound so far is returned: at least the cost of every unit
-        once.
-    order
-        All units in the order of their first runs, if only such schedules count.
-    target
-        A bound that is good enough: the cost of a known schedule.
-    only
-        The unit that is tried as the only cut, by linear relaxation alone.
     """
     search = CutSearch(problem, limit, budget, order, target)
     search.run() if only is None else search.try_alone(only)

@@ -106,11 +106,6 @@ def bytes_at_first_runs(
     """Least bytes live at the first run of every unit within a limit, shape ``(units,)``.
 
     Zero for units without time. With the bytes of a unit above ``limit``, no schedule is within it.
-
-    Parameters
-    ----------
-    before
-        Precedences of first runs (``formulations.retained_at_cuts.precedence``).
     """
     network = _Retained(problem, before)
     found: Ints = np.zeros(len(problem), np.int64)

@@ -69,15 +69,7 @@ def find_classes(problem: RematProblem, rounds: int = _ROUNDS) -> list[int]:
 def plan_alike(
     problem: RematProblem, order: Sequence[int], limit: int, deadline: Deadline
 ) -> tuple[int, ...] | None:
-    """A schedule within the limit that treats equal parts alike, or ``None`` if none is found.
-
-    Parameters
-    ----------
-    order
-        An order of all units, in which they run first.
-    limit
-        Limit on live bytes.
-    """
+    """A schedule within the limit that treats equal parts alike, or ``None`` if none is found."""
     best: tuple[int, ...] | None = None
     for part in _ALIKE_LIMITS:
         # A lower target leads to other choices; classes freed in excess are then kept again.

@@ -22,13 +22,7 @@ _TICKS = 6
 
 
 def new_axes(ax: Any = None, *, count: int | None = None) -> Any:
-    """``ax`` if given, else new axes: one, or an array of ``count`` above one another.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+    """``ax`` if given, else new axes: one, or an array of ``count`` above one another."""
     if ax is not None:
         return ax
     try:

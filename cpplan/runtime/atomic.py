@@ -12,24 +12,12 @@ from cpplan.runtime.regular_file import resolve_target
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
-    """Write ``text`` as UTF-8 to ``path``; see :func:`write_bytes`.
-
-    Raises
-    ------
-    InputError
-        As :func:`write_bytes`, or if the text cannot be written as UTF-8; names the file.
-    """
+    """Write ``text`` as UTF-8 to ``path``; see :func:`write_bytes`."""
     write_pieces(path, (text,))
 
 
 def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
-    """Write text given in pieces, so that the whole text is never in memory.
-
-    Raises
-    ------
-    InputError
-        As :func:`write_text`.
-    """
+    """Write text given in pieces, so that the whole text is never in memory."""
     try:
         write_blocks(path, (piece.encode() for piece in pieces))
     except UnicodeEncodeError as error:
@@ -40,12 +28,6 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` through a temporary file in the same folder, then rename.
 
     A symbolic link stays a link: the file that it leads to is written.
-
-    Raises
-    ------
-    InputError
-        If ``path`` is not a regular file, or its folder does not exist or cannot be written to;
-        names the file.
     """
     write_blocks(path, (data,))
 

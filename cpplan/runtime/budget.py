@@ -122,11 +122,6 @@ def make_budget(
     """The budget of a whole run, from a user's options; its time starts now.
 
     ``workers`` is 1 by default if ``deterministic``, else the number of cores.
-
-    Raises
-    ------
-    InputError
-        Names the option, its value and what was expected.
     """
     check_search_options(time_limit, workers, seed, deterministic=deterministic)
     threads = 1 if deterministic else workers or available_cores()

@@ -205,15 +205,7 @@ def may_load(deadline: Deadline) -> bool:
 def compile_groups(
     groups: Sequence[LoopGroup], tell: Callable[[str], None] = lambda text: None
 ) -> dict[str, float]:
-    """Name of a group -> seconds that it took to compile: 0 if it was ready.
-
-    Parameters
-    ----------
-    groups
-        Groups to compile, by one process for each core.
-    tell
-        Function called with the name of each group before it is compiled.
-    """
+    """Name of a group -> seconds that it took to compile: 0 if it was ready."""
     seconds = dict.fromkeys((group.name for group in groups), 0.0)
     missing = [group for group in groups if not _path(group).exists()]
     count = min(available_cores(), len(missing)) if sys.executable else 1

@@ -84,25 +84,7 @@ def run_model(
     work: float | None = None,
     linearization: int = 0,
 ) -> None:
-    """Solve a model until its solution is proved optimal, or time or work are spent.
-
-    Parameters
-    ----------
-    formulation
-        A model with its hint.
-    budget
-        Its deadline ends the run. With one worker and enough time, the same model and seed give the
-        same solutions.
-    found
-        Called with every solution, in the calling thread.
-    proved
-        Called with every bound on the peak, bytes, in the calling thread.
-    work
-        Most units of CP-SAT's deterministic time to spend.
-    linearization
-        CP-SAT's linearization level. For lifespans of variable length the linear relaxation is
-        weak: proofs are much faster at level 0.
-    """
+    """Solve a model until its solution is proved optimal, or time or work are spent."""
     run = _Run(formulation, budget, found, proved, work, linearization)
     try:
         run.watch()

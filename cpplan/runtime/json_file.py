@@ -54,25 +54,12 @@ def read_text(path: str | PathLike[str]) -> str:
 
 
 def read_json(path: str | PathLike[str]) -> Any:
-    """The file's JSON value.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not JSON; names the file, line and column.
-    """
+    """The file's JSON value."""
     return parse_json(read_text(path), path)
 
 
 def parse_json(text: str, path: str | PathLike[str]) -> Any:
-    """The JSON value of a file's text.
-
-    Raises
-    ------
-    InputError
-        If the text is not JSON, names the file, line and column; or if an object has a key twice,
-        of which readers may take either.
-    """
+    """The JSON value of a file's text."""
     try:
         return parse_values(text)
     except InputError as error:
@@ -88,13 +75,7 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
 
 
 def parse_values(text: str) -> Any:
-    """The JSON value of a text, with the errors of ``json.loads``.
-
-    Raises
-    ------
-    InputError
-        If an object has a key twice; names it.
-    """
+    """The JSON value of a text, with the errors of ``json.loads``."""
     return json.loads(text, object_pairs_hook=_object)
 
 

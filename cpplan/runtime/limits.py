@@ -46,11 +46,6 @@ def read_unpacked(stream: IO[bytes] | GzipFile, what: str, *, stored: int = 0) -
     """Unpacked bytes of a stream, if they are within the limit.
 
     If a file stores ``stored`` bytes uncompressed, the limit is larger by that number.
-
-    Raises
-    ------
-    InputError
-        If ``what`` unpacks to more bytes.
     """
     data = stream.read(MOST_UNPACKED + stored + 1)
     if len(data) > MOST_UNPACKED + stored:
@@ -62,11 +57,6 @@ def check_text(data: bytes, what: str, *, stored: int) -> None:
     """Raise if JSON text that was unpacked from ``stored`` bytes would take too much memory.
 
     Values are counted by commas and opening brackets, those in names too.
-
-    Raises
-    ------
-    InputError
-        If ``what`` has too many values, or too many bytes with some that are not ASCII.
     """
     if len(data) > MOST_WIDE and not data.isascii():
         raise InputError(f"{what} unpacks to more than {MOST_WIDE >> 20} MiB that are not ASCII")

@@ -55,22 +55,7 @@ def machine() -> str:
 
 
 def library_path(group: str, kernels: Sequence[str], first_use: str) -> Path:
-    """Path of a group's library: its name tells the machine and the code that it is made from.
-
-    Parameters
-    ----------
-    group
-        Name of the group.
-    kernels
-        Modules with its loops.
-    first_use
-        Module with its first use.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If a module is missing.
-    """
+    """Path of a group's library: its name tells the machine and the code that it is made from."""
     digests = f"{_short(machine().encode())}-{_code_digest(tuple(kernels), first_use)}"
     return code_folder(_source(kernels[0])) / f"cpplan-{group}-{digests}.loops"
 
@@ -180,13 +165,7 @@ def user_cache() -> Path | None:
 
 
 def lock_file(stream: IO[str], *, wait: bool = False) -> None:
-    """Lock a file until it is closed or the process ends.
-
-    Raises
-    ------
-    OSError
-        If it is locked already, unless the caller waits; or if its file system has no locks.
-    """
+    """Lock a file until it is closed or the process ends."""
     try:
         import fcntl
     except ImportError:

@@ -66,20 +66,7 @@ def resolve_target(path: str | PathLike[str]) -> Path:
 
 
 def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> None:
-    """Raise for files that cannot be written, before the work that fills them.
-
-    Parameters
-    ----------
-    source
-        The file that is read; it must not be overwritten.
-    targets
-        Option -> file.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be written, is the source, or is another option's target; names both.
-    """
+    """Raise for files that cannot be written, before the work that fills them."""
     seen: dict[Path, str] = {}
     for option, path in targets.items():
         if path in ("", "-"):

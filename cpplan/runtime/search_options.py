@@ -18,13 +18,7 @@ ONE_WORKER = Refusal(
 def check_search_options(
     time_limit: object, workers: object, seed: object, *, deterministic: object
 ) -> None:
-    """Raise for values that are not a time limit, a number of threads or a seed.
-
-    Raises
-    ------
-    InputError
-        Names the option, its value and what was expected.
-    """
+    """Raise for values that are not a time limit, a number of threads or a seed."""
     number = time_limit if isinstance(time_limit, (int, float)) else math.nan
     if isinstance(time_limit, bool) or not number > 0:
         raise InputError(f"time_limit must be a positive number of seconds, not {time_limit!r}")

@@ -49,13 +49,7 @@ class Turns:
     def run(
         self, turn: Callable[[int], Turn], done: Callable[[], bool], deadline: Deadline
     ) -> None:
-        """Take turns until done, exhausted or ended by a turn; it can be called again.
-
-        Raises
-        ------
-        TimeUpError
-            If the deadline has passed.
-        """
+        """Take turns until done, exhausted or ended by a turn; it can be called again."""
         while not (done() or self.exhausted):
             deadline.check(_TURN)
             following = turn(self.effort)

@@ -16,13 +16,7 @@ _KEYS = (*_BYTES, *_NUMBERS, "kind", "direct", "engine")
 
 
 def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
-    """Pools in the order given, or ``None`` if there are none.
-
-    Raises
-    ------
-    InputError
-        If a text is not understood; the message names it and the expected form.
-    """
+    """Pools in the order given, or ``None`` if there are none."""
     if not texts:
         return None
     return check_pools([_parse_pool(text) for text in texts])

@@ -258,13 +258,7 @@ class Request:
         )
 
     def bytes_of_runs(self, graph: Graph) -> dict[str, int]:
-        """Op -> bytes that the runtime keeps for each run beyond its first; empty if none.
-
-        Raises
-        ------
-        InputError
-            If ``piece_bytes`` names an op that the graph does not have.
-        """
+        """Op -> bytes that the runtime keeps for each run beyond its first; empty if none."""
         given = self.piece_bytes
         if isinstance(given, int):
             return {op.name: given for op in graph.ops} if given else {}
@@ -309,13 +303,7 @@ class Request:
         )
 
     def check_source(self, source: Program | Problem) -> None:
-        """Raise if an option does not go with the kind of source.
-
-        Raises
-        ------
-        OptionError
-            Names the option and the kind.
-        """
+        """Raise if an option does not go with the kind of source."""
         with _of_options():
             refuse(SOURCE_RULES, self, source)
 
@@ -333,13 +321,7 @@ KEYWORDS = (*BATCHED, "tuning")
 
 
 def make_request(options: Mapping[str, Any]) -> Request:
-    """A request from keywords of ``solve`` in a file.
-
-    Raises
-    ------
-    InputError
-        If a keyword is unknown, or its value is not understood.
-    """
+    """A request from keywords of ``solve`` in a file."""
     for key in options:
         check_key(key, KEYWORDS)
     return Request(**options)

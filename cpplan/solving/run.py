@@ -225,13 +225,7 @@ def is_short(deadline: Deadline, seconds: float) -> bool:
 
 
 def start_run(source: Program | Problem, request: Request) -> Run:
-    """The run of a request; its time starts now.
-
-    Raises
-    ------
-    InputError
-        If the request does not fit the source.
-    """
+    """The run of a request; its time starts now."""
     request.check_source(source)
     return make_run(source, request, request.budget())
 

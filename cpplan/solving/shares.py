@@ -16,13 +16,7 @@ from cpplan.program.anf import Program
 
 
 def is_share(limit: object) -> bool:
-    """True if a limit is written as a share.
-
-    Raises
-    ------
-    InputError
-        If the limit ends in ``%`` but is not a valid share.
-    """
+    """True if a limit is written as a share."""
     if not (isinstance(limit, str) and limit.rstrip().endswith("%")):
         return False
     parse_share(limit)
@@ -30,13 +24,7 @@ def is_share(limit: object) -> bool:
 
 
 def parse_share(text: str) -> Fraction:
-    """Fraction for a share written as ``"60%"``.
-
-    Raises
-    ------
-    InputError
-        If the text is no share, or the share is not positive.
-    """
+    """Fraction for a share written as ``"60%"``."""
     number = text.strip().removesuffix("%").strip()
     if not (number.isascii() and number.replace(".", "", 1).isdigit() and Fraction(number)):
         raise InputError(f"{text!r} is not a share: expected e.g. '60%'")
@@ -52,11 +40,6 @@ def bytes_of(
     """A limit in bytes.
 
     A share refers to the most bytes live at one step in the given order, without aliases.
-
-    Raises
-    ------
-    InputError
-        If the limit is neither a share nor a byte count.
     """
     if not (isinstance(limit, str) and is_share(limit)):
         return parse_bytes(limit)

@@ -73,20 +73,7 @@ ROOMS: Mapping[str, type] = {
 
 
 def make_tuning(given: Mapping[str, Any] | None, known: Tuning | None = None) -> Tuning:
-    """Tuning of every room from mappings of fields, or from the dataclasses themselves.
-
-    Parameters
-    ----------
-    given
-        Name of a room -> its changed fields.
-    known
-        Tuning of the other rooms; by default their defaults.
-
-    Raises
-    ------
-    InputError
-        If a room or a field is unknown, or a value is not of the type of its default.
-    """
+    """Tuning of every room from mappings of fields, or from the dataclasses themselves."""
     known = Tuning() if known is None else known
     if given is None:
         return known

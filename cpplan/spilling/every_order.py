@@ -67,16 +67,7 @@ def bound_of_every_order(
 
 
 def bound_of_peak(problem: SpillProblem, least: int) -> MovedBound:
-    """The bound proved by the bytes that some op needs in every order, if they were searched for.
-
-    Parameters
-    ----------
-    problem
-        The problem at any order.
-    least
-        Bytes of room that every order needs without moves, of
-        :func:`~cpplan.spilling.crowded_ops.live_problem`.
-    """
+    """The bound proved by bytes that some op needs in every order, if they were searched for."""
     costs = AbsenceCosts(problem)
     items = [
         (costs.write[row] + (costs.read[row] if costs.is_read[row] else 0), costs.room[row])

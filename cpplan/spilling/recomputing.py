@@ -57,23 +57,6 @@ def spill_or_recompute(
     the given order and the schedules are improved by estimates of their time. Moves and offsets are
     searched for at the best schedules, whose moves lead to further schedules, and at the starts; in
     the end at the best schedule after each single change.
-
-    Parameters
-    ----------
-    program, residency
-        The model in its given order.
-    pools
-        The fast and the slow pool.
-    budget
-        Budget of the whole search.
-    share
-        True if an op may write over an input that no later op reads.
-    schedules
-        Schedules in which ops run again, to start from.
-    once
-        True if no op shall run again, since there is too little time.
-    report
-        As in :func:`~cpplan.spilling.solve.spill`.
     """
     if once:
         found = spill(program, residency, pools, budget, share=share, time=True, report=report)

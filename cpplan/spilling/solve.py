@@ -49,28 +49,7 @@ def spill(
     places: Mapping[str, int] | None = None,
     report: Callable[[int | None, int, str], None] = lambda paid, bound, source: None,
 ) -> Spilled:
-    """The plan found within the budget that moves the fewest bytes.
-
-    Parameters
-    ----------
-    program, residency
-        The model in its given order.
-    pools
-        The fast and the slow pool.
-    budget
-        Budget of the whole search.
-    share
-        True if an op may write over an input that no later op reads.
-    order
-        True to search over orders, too, unless only one is possible.
-    time
-        True to count the cycles of moves instead of their bytes.
-    places
-        Offsets of the buffers in a plan of the given order without moves, if one is known.
-    report
-        Function that is called at each improvement with the cost of moves, the bound on it, and
-        the name of the search.
-    """
+    """The plan found within the budget that moves the fewest bytes."""
     begin = budget.deadline.elapsed()
     search = SpillSearch(program, residency, pools, share=share, time=time, report=report)
     search.known = places or {}

@@ -152,15 +152,7 @@ def _own_positions(
 
 
 def halo(positions: Floats, axes: Sequence[tuple[int, int]]) -> Floats:
-    """Positions that must be held beside a number of dead ones.
-
-    Parameters
-    ----------
-    positions
-        Numbers of dead positions, at least 1 each.
-    axes
-        Length of the grid along each axis, and the positions common to neighbouring steps.
-    """
+    """Positions that must be held beside a number of dead ones."""
     left: Floats = np.maximum(0.0, math.prod(length for length, _ in axes) - positions)
     if len(axes) == 1:
         return np.minimum(left, axes[0][1])

@@ -145,11 +145,6 @@ def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, PieceGraph]:
     """The plan rewritten for its graph of pieces, where every op runs whole, and that graph.
 
     The plan's bound holds there, too.
-
-    Raises
-    ------
-    InputError
-        If the plan is for another model.
     """
     graph = source.graph if isinstance(source, Program) else source
     with located("the plan is for another model"):

@@ -173,13 +173,7 @@ class TensorCuts:
 def cut_positions(
     graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = None
 ) -> Mapping[str, Sequence[Collection[int]]]:
-    """For each tensor that may be cut and each of its axes, the interior positions of its cuts.
-
-    Raises
-    ------
-    InputError
-        As :class:`TensorCuts`.
-    """
+    """For each tensor that may be cut and each of its axes, the interior positions of its cuts."""
     return TensorCuts(graph, pieces, lines).at
 
 

@@ -152,13 +152,6 @@ def narrow_to(graph: Graph, sizes: Sequence[Mapping[str, int]]) -> Graph:
 
     After this no variable is unbounded. Placements are left out, since their offsets may depend on
     the size.
-
-    Parameters
-    ----------
-    graph
-        A graph with symbols.
-    sizes
-        Values of all variables, within their bounds; at least one.
     """
     assert graph.symbols is not None
     dims = {}

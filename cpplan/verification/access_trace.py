@@ -60,23 +60,7 @@ class Access(NamedTuple):
 def trace(
     program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
 ) -> list[Access]:
-    """Accesses to bytes in the arena, in the order in which they happen.
-
-    Parameters
-    ----------
-    program
-        Ops in order.
-    residency
-        Inputs, outputs and constants that the arena holds.
-    over
-        ``(output, input)`` pairs of copies: the plan has the output written in place over the
-        input.
-
-    Raises
-    ------
-    VerificationError
-        If an op reads a tensor that nobody has written yet, or two buffers would have one name.
-    """
+    """Accesses to bytes in the arena, in the order in which they happen."""
     return replay(program, residency, over)[0]
 
 

@@ -142,11 +142,6 @@ def minimum_cut_bytes(
 
     If bytes may be shared, the flow passes through the stretches of
     :func:`~cpplan.verification.storages.relaxed_storages`.
-
-    Raises
-    ------
-    VerificationError
-        If the certificate is not a flow.
     """
     if sharing:
         storages = relaxed_storages(graph, residency, sharing, accesses, runs)
@@ -237,26 +232,7 @@ def least_cost(
     accesses: Sequence[Access],
     runs: Sequence[Run],
 ) -> int | float:
-    """Lower bound on the cost of every schedule within a limit on live bytes, from duals.
-
-    Parameters
-    ----------
-    graph, residency
-        The graph planned, and the boundary tensors that the arena holds.
-    duals
-        The certificate.
-    limit
-        Live bytes that no schedule exceeds.
-    order
-        Ops in the plan's order, for a certificate about schedules with first runs in this order.
-    accesses, runs
-        Accesses and runs of any program of the graph.
-
-    Raises
-    ------
-    VerificationError
-        If the certificate cites a row that does not exist, or too many terms.
-    """
+    """Lower bound on the cost of every schedule within a limit on live bytes, from duals."""
     _check_scale(duals)
     inside = bytes_in_bodies(graph, accesses, runs)
     groups = Groups(graph, residency, inside, order if duals.given_order else None)

@@ -86,13 +86,7 @@ _CARRIED: Mapping[str, type] = {
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
-    """Check the peak, and that no capacity is exceeded.
-
-    Raises
-    ------
-    VerificationError
-        Names the claim, or the pool's highest buffer and its end.
-    """
+    """Check the peak, and that no capacity is exceeded."""
     peaks = pool_peaks(needed, pool, offset)
     if not is_integer(plan.peak) or plan.peak != sum(peaks):
         raise VerificationError(
@@ -120,11 +114,6 @@ def check_claims(
     """Check bound and status of a plan for one pool, and say how.
 
     ``least_cost`` is the lower bound on the cost that the plan's duals prove.
-
-    Raises
-    ------
-    VerificationError
-        Names the claim and what can be proved.
     """
     bound, proof = plan.lower_bound, None
     if bound is not None:

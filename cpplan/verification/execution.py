@@ -87,21 +87,7 @@ class ModelRun(Protocol):
 
 
 def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
-    """Run a model inside the planned arena; raise if a byte differs from the unplanned run.
-
-    Parameters
-    ----------
-    run
-        Graph, inputs and kernels.
-    plan
-        Plan with offsets and an order for this model; its sizes are numbers.
-
-    Raises
-    ------
-    VerificationError
-        If the plan is for another model, or a byte differs; names op, step, tensor, address and the
-        last writer of that byte.
-    """
+    """Run a model inside the planned arena; raise if a byte differs from the unplanned run."""
     offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:
         raise VerificationError("the plan holds no peak")
@@ -286,18 +272,6 @@ def execute_with_moves(run: ModelRun, plan: Plan) -> Execution:
 
     The pools lie one above the other in one arena. A move copies the bytes at its source; at every
     step, the copies of a tensor must have the bytes of the unplanned run.
-
-    Parameters
-    ----------
-    run
-        Graph, inputs and kernels.
-    plan
-        A plan for this model in which tensors may move.
-
-    Raises
-    ------
-    VerificationError
-        As :func:`~cpplan.verification.execution.execute_in_arena`; also if a move is impossible.
     """
     lowered = Lowered(run.graph, plan)
     inner, moving, runs = lowered.moving

@@ -43,24 +43,6 @@ def least_footprint(
     If bytes may be shared, an op needs the storages that it accesses, except for those that it may
     write in place; among the storages that some op copies to or from others, only the largest that
     it accesses counts.
-
-    Parameters
-    ----------
-    graph, residency
-        The graph planned, and the boundary tensors that the arena holds.
-    sharing
-        The kinds of relations that the plan may choose.
-    accesses, runs
-        Accesses and runs of any program of the graph.
-    at
-        Name of the op to look at first; of this op alone, if it needs enough.
-    enough
-        Bytes that are enough for the claim: the search stops there.
-
-    Raises
-    ------
-    VerificationError
-        If the graph has no op of that name.
     """
     storages = Storages(graph, residency)
     inside = bytes_in_bodies(graph, accesses, runs)
@@ -92,26 +74,6 @@ def forced_live_bytes(
 
     Like :func:`least_footprint`, but no storage is computed twice, and storages that placements
     join count with all bytes that they cover in any plan (:func:`relaxed_storages`).
-
-    Parameters
-    ----------
-    graph, residency
-        The graph planned, and the boundary tensors that the arena holds.
-    sharing
-        The kinds of relations that the plan may choose.
-    accesses, runs
-        Accesses and runs of any program of the graph.
-    ends
-        Names of the ops with which the orders begin, and with which they end.
-    at
-        Name of the only op to look at.
-    enough
-        Bytes that are enough for the claim: the search stops there.
-
-    Raises
-    ------
-    VerificationError
-        If the graph has no op of that name.
     """
     if sharing:
         storages = relaxed_storages(graph, residency, sharing, accesses, runs)

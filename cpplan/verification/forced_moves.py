@@ -29,11 +29,6 @@ def forced_moves_floor(graph: Graph, bare: BareProgram, plan: Plan, proof: Force
     exceeds the fast pool is absent from it: of the tensors that may be absent, a knapsack chooses
     the cheapest that are large enough. A tensor that may be absent at several ops divides the cost
     of its write among them, and the cost of its read among those between which it need not be read.
-
-    Raises
-    ------
-    VerificationError
-        If the graph has no op of a name, or a flow is none.
     """
     if len(set(proof.at)) < len(proof.at):
         raise VerificationError("the moved_certificate has the same op twice")

@@ -16,13 +16,7 @@ from cpplan.verification.rectangles import Rectangles, check_apart, find_overlap
 
 
 def check_pools(needed: Problem, pool: Ints) -> None:
-    """Check that every buffer lies in a pool that it may lie in.
-
-    Raises
-    ------
-    VerificationError
-        Names the buffer, its pool and the allowed pools.
-    """
+    """Check that every buffer lies in a pool that it may lie in."""
     if not needed.candidates and ((pool >= 0) & (pool < len(needed.pools))).all():
         return
     for row, number in enumerate(pool.tolist()):
@@ -74,13 +68,7 @@ def check_all_apart(
     offset: Ints,
     unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None,
 ) -> None:
-    """Check that no byte of a pool belongs to two buffers at one step, unions counting as one.
-
-    Raises
-    ------
-    VerificationError
-        Names the two buffers and the step.
-    """
+    """Check that no byte of a pool belongs to two buffers at one step, unions counting as one."""
     for number in range(len(needed.pools)):
         here = rectangles
         if len(needed.pools) > 1:

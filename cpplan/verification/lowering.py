@@ -146,13 +146,7 @@ def lower(source: Graph | Program, plan: Plan) -> Lowered:
 
 
 def planned_program(graph: Graph, plan: Plan) -> Program:
-    """The program of a plan that somebody hands over to be written down.
-
-    Raises
-    ------
-    InputError
-        If the plan is for another graph.
-    """
+    """The program of a plan that somebody hands over to be written down."""
     try:
         return Lowered(graph, plan).program
     except VerificationError as error:

@@ -29,13 +29,7 @@ from cpplan.verification.piece_copies import copied_bytes
 
 
 def check_moving(lowered: Lowered) -> BareProgram:
-    """The ops of a plan in its order, without its moves, after a check of all moves.
-
-    Raises
-    ------
-    VerificationError
-        Names the op or move and the tensor, or the value that was expected.
-    """
+    """The ops of a plan in its order, without its moves, after a check of all moves."""
     plan = lowered.planned
     planned_offsets(plan)
     base = sum_costs(op.cost for op in lowered.model.ops)
@@ -99,20 +93,7 @@ _CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedMoves}
 
 
 def check_time(program: Program, plan: Plan) -> None:
-    """Check the time that a plan with moves claims, if it claims any.
-
-    Parameters
-    ----------
-    program
-        Program of the graph whose tensors move.
-    plan
-        The plan for that graph.
-
-    Raises
-    ------
-    VerificationError
-        Names the claimed time and the time that the steps take.
-    """
+    """Check the time that a plan with moves claims, if it claims any."""
     if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
         return
     if len(plan.pools) != 2:

@@ -21,26 +21,14 @@ from cpplan.verification.access_trace import Access, lifespans
 
 
 def check_types(source: object, plan: object) -> None:
-    """Raise unless the arguments are a model and its plan.
-
-    Raises
-    ------
-    InputError
-        If not; names the types that were given.
-    """
+    """Raise unless the arguments are a model and its plan."""
     if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
         found = f"{type(source).__name__} and {type(plan).__name__}"
         raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
 
 
 def check_first_last(plan: Plan) -> None:
-    """Raise if the order does not begin and end with the ops that it had to.
-
-    Raises
-    ------
-    VerificationError
-        Names the end of the order and the ops expected there.
-    """
+    """Raise if the order does not begin and end with the ops that it had to."""
     count = len(plan.order)
     for what, names, there in (
         ("first", plan.first, plan.order[: len(plan.first)]),
@@ -54,13 +42,7 @@ def check_first_last(plan: Plan) -> None:
 
 
 def planned_offsets(plan: Plan) -> Ints:
-    """The plan's offsets in bytes, shape ``(n,)``.
-
-    Raises
-    ------
-    VerificationError
-        If the plan has no offsets, or not one integer for each buffer.
-    """
+    """The plan's offsets in bytes, shape ``(n,)``."""
     if plan.offset is None:
         raise VerificationError("the plan holds no offsets")
     if len(set(plan.buffers)) < len(plan.buffers):
@@ -167,13 +149,7 @@ def _allowed_pools(name: str, tensors: Sequence[Tensor], pools: Sequence[Pool]) 
 
 
 def check_costs(program: Program, plan: Plan) -> None:
-    """Check the sums of op costs that the plan claims, with and without recomputation.
-
-    Raises
-    ------
-    VerificationError
-        Names the claim and the sum.
-    """
+    """Check the sums of op costs that the plan claims, with and without recomputation."""
     for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
         claimed, cost = getattr(plan, claim), sum(map(attrgetter("cost"), ops))
         right = claimed == cost and not isinstance(claimed, bool)
@@ -188,13 +164,7 @@ def check_costs(program: Program, plan: Plan) -> None:
 
 
 def integers(column: str, values: object, count: int) -> Ints:
-    """``values`` as an array of ``count`` integers.
-
-    Raises
-    ------
-    VerificationError
-        If the values are not ``count`` integers; names the column.
-    """
+    """``values`` as an array of ``count`` integers."""
     array = np.asarray(values)
     if array.shape != (count,):
         raise VerificationError(f"{column} has shape {array.shape}: expected ({count},)")

@@ -235,13 +235,7 @@ class Bands:
         return f"{tensor}[{_spans(cut)}]"
 
     def within(self, tensor: str, part: Part) -> list[Part]:
-        """The bands that make up a part of a tensor.
-
-        Raises
-        ------
-        VerificationError
-            If the part begins or ends within a band.
-        """
+        """The bands that make up a part of a tensor."""
         lines = []
         for (low, high), line in zip(part, self._grid[tensor], strict=True):
             first = bisect_left(line, (low, low))

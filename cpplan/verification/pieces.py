@@ -42,14 +42,7 @@ class Described:
 
 
 def describe_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Described:
-    """The graph of pieces, with the parts of the model that its tensors are.
-
-    Raises
-    ------
-    VerificationError
-        If an op cannot be cut as planned, or its pieces do not write every element of an output
-        exactly once, or read bytes that are in no band; names the op.
-    """
+    """The graph of pieces, with the parts of the model that its tensors are."""
     cut: dict[str, CutOp] = {}
     places = cut_tensors(graph)
     for entry in pieces:

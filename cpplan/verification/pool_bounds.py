@@ -36,16 +36,7 @@ _MOST_BITS = 2**32
 def proved_levels(
     problem: Problem, objective: str, value: Sequence[int | float], shared: int = 0
 ) -> tuple[int | float, ...]:
-    """Lower bounds on the levels: no layout's levels, compared as tuples, are below them.
-
-    Parameters
-    ----------
-    value
-        Levels of a layout. If the layout's earlier levels meet their bounds, the next bound need
-        only hold for layouts that meet them too.
-    shared
-        Lower bound on the bytes that all pools together need.
-    """
+    """Lower bounds on the levels: no layout's levels, compared as tuples, are below them."""
     bounds = _PoolBounds(problem)
     proved: list[int | float] = []
     limits = bounds.capacities

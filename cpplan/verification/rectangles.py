@@ -63,13 +63,7 @@ def cut_gaps(problem: Problem) -> Rectangles:
 
 
 def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> None:
-    """Check that no byte belongs to two rectangles at one step; ``offset`` is by buffer.
-
-    Raises
-    ------
-    VerificationError
-        Names the two buffers and the first step at which two overlap.
-    """
+    """Check that no byte belongs to two rectangles at one step; ``offset`` is by buffer."""
     found = find_overlap(rectangles, offset)
     if found is not None:
         raise overlap_error(rectangles, names, offset, *found)
@@ -147,11 +141,6 @@ def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
     lower one's rounded height apart; only the rounding of the topmost one may exceed the peak. So
     the sum of the rounded heights live at a step, less the largest rounding among them, is a lower
     bound.
-
-    Raises
-    ------
-    VerificationError
-        If no step and no unit needs ``bound`` bytes; says how much can be proved.
     """
     proved = 0
     for unit in sorted({1, *alignment.tolist()}):

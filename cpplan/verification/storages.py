@@ -134,17 +134,7 @@ def relaxed_by(
     placements: Iterable[tuple[str, str, int]],
     saved: Sequence[int],
 ) -> Storages:
-    """Relaxed storages, as :func:`relaxed_storages`, of a graph whose sharing is known.
-
-    Parameters
-    ----------
-    graph, residency
-        The graph planned, and the boundary tensors that the arena holds.
-    placements
-        Pairs of storages, and the distance of the first above the second if placed.
-    saved
-        For each op, bytes of its results that may be written over its inputs.
-    """
+    """Relaxed storages, as :func:`relaxed_storages`, of a graph whose sharing is known."""
     relaxed = Storages(graph, residency, repeats=False)
     _join_all(relaxed, placements)
     relaxed.saved = list(saved)

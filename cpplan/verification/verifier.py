@@ -176,13 +176,7 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
-    """Check an algorithm's offsets: one a row, aligned, equal to fixed offsets, without overlap.
-
-    Raises
-    ------
-    VerificationError
-        Names the algorithm, the buffers and the step.
-    """
+    """Check an algorithm's offsets: one a row, aligned, equal to fixed offsets, without overlap."""
     try:
         offset = integers("offset", offsets, len(problem))
         pool = np.zeros(len(problem), np.int64)

@@ -65,14 +65,7 @@ def run_in_runs(script: Script, begin: Ints, end: Ints) -> tuple[int, int] | Non
 def first_wrong(
     writes: NDArray[np.bool_], begin: Ints, end: Ints, number: Ints
 ) -> tuple[int, int] | None:
-    """First check that fails, with the first address found wrong.
-
-    Parameters
-    ----------
-    writes, begin, end, number
-        For every access, in order of time: True if it writes, its addresses (at least one), and the
-        number that is written or must be found.
-    """
+    """First check that fails, with the first address found wrong."""
     arena = WrittenRuns()
     accesses = zip(*(column.tolist() for column in (writes, begin, end, number)), strict=True)
     for k, (is_write, low, high, written) in enumerate(accesses):

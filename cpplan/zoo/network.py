@@ -66,13 +66,7 @@ def with_weights(build: Callable[[], Network], options: Options) -> Network:
 
 
 def without_weights(build: Callable[[], Network], options: Options) -> Network:
-    """The network to be traced: its weights and inputs have shapes but no data.
-
-    Raises
-    ------
-    InputError
-        If it cannot be built.
-    """
+    """The network to be traced: its weights and inputs have shapes but no data."""
     with quietly("built"), _no_weights():
         network = build()
     module = network.module.train(options.training)
@@ -142,15 +136,7 @@ def score_images(
     *,
     dense: bool = False,
 ) -> Network:
-    """The module with a batch of images; for training, with their classes and its loss.
-
-    Parameters
-    ----------
-    shape
-        Shape of one image: channels, height, width.
-    dense
-        True if every pixel has a class.
-    """
+    """The module with a batch of images; for training, with their classes and its loss."""
     batch = options.number("batch")
     images = torch.rand(batch, *shape)
     if not options.training:

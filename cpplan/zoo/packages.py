@@ -8,13 +8,7 @@ from cpplan.model.errors import MissingExtraError
 
 
 def need_packages(*packages: str, extra: str = "zoo") -> None:
-    """Raise if one of these packages is not installed.
-
-    Raises
-    ------
-    MissingExtraError
-        Names the first missing package, and the extra that installs it.
-    """
+    """Raise if one of these packages is not installed."""
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtraError(package, extra, "a model of this family")

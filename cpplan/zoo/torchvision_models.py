@@ -53,11 +53,6 @@ def import_torchvision() -> Any:
     """Import torchvision, even with a torch that its compiled operators do not fit.
 
     The import needs the schemas of two operators for detection, which no model here uses.
-
-    Raises
-    ------
-    MissingExtraError
-        If torchvision is not installed.
     """
     need_packages("torch", "torchvision")
     try:

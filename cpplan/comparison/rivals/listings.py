@@ -33,11 +33,6 @@ def read_listing(path: str | PathLike[str]) -> Problem:
 
     Listings understood: XLA's buffer assignment and live ranges, vela's ``--verbose-allocation``,
     and a Relax module in which TVM planned its storages.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is cut short, or is not such a listing; names the file.
     """
     from cpplan.comparison.rivals.relax_script import STORAGE, read_relax
     from cpplan.comparison.rivals.vela_listing import TITLE, read_vela
@@ -62,11 +57,6 @@ def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
     The file is a profile of ONNX Runtime (``.json``) or a listing that :func:`cpplan.load` reads
     (``.txt``). Only the bytes of a listing are kept, since its buffers have the other planner's
     names.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or is neither of these; names the file.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".json":

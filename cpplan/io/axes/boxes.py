@@ -32,15 +32,7 @@ BoxRule: TypeAlias = Callable[[Operation], Iterable[Box]]
 def find_placements(
     rules: Mapping[str, BoxRule], operation: Operation, fixed: Collection[str] = ()
 ) -> tuple[Placement, ...]:
-    """Placements of the tensors that an op copies unchanged and in one piece.
-
-    Parameters
-    ----------
-    rules
-        Kind of op -> its rule.
-    fixed
-        Names of tensors whose place a plan does not choose, such as constants; these are left out.
-    """
+    """Placements of the tensors that an op copies unchanged and in one piece."""
     rule = rules.get(operation.kind)
     try:
         boxes = [] if rule is None else list(rule(operation))

@@ -65,13 +65,7 @@ def slice_axes(operation: Operation, starts: Sequence[int], steps: Sequence[int]
 
 
 def pad_axes(operation: Operation, before: Sequence[int], *, constant: bool) -> Iterator[Axis]:
-    """Axes of a padding; ``before`` in front of each axis, negative to cut.
-
-    Parameters
-    ----------
-    constant
-        True if what is added is one number; else axes that grow are left out.
-    """
+    """Axes of a padding; ``before`` in front of each axis, negative to cut."""
     source, output = operation.input(), operation.output
     shape, extents = shape_of(output), shape_of(source)
     if not len(extents) == len(shape) == len(before):
@@ -122,13 +116,7 @@ def reshape_axes(operation: Operation) -> Iterator[Axis]:
 
 
 def block_axes(operation: Operation, block: int, *, deeper: bool) -> Iterator[Axis]:
-    """Batch and spatial axes of an op that moves blocks of an image into its channels, or back.
-
-    Parameters
-    ----------
-    deeper
-        True if the output has more channels than the input.
-    """
+    """Batch and spatial axes of an op that moves blocks of an image into its channels, or back."""
     source, output = operation.input(), operation.output
     rank = len(shape_of(output))
     if rank != 4 or len(shape_of(source)) != 4:

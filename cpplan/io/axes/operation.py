@@ -119,13 +119,7 @@ def plain_names(rank: int) -> tuple[str, ...]:
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    """Shape of a tensor.
-
-    Raises
-    ------
-    NoAxes
-        If it is not known, or depends on variables.
-    """
+    """Shape of a tensor."""
     if tensor.shape is None or tensor.symbolic:
         raise NoAxes
     return tensor.shape
@@ -174,13 +168,7 @@ def alike(operation: Operation, but: Iterable[int] = ()) -> list[Axis]:
 
 
 def checked_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front.
-
-    Raises
-    ------
-    NoAxes
-        If there is no such axis.
-    """
+    """An axis counted from the front."""
     if not -rank <= axis < rank:
         raise NoAxes
     return axis % rank

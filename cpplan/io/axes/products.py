@@ -99,15 +99,7 @@ def attention_axes(operation: Operation) -> list[Axis]:
 def reduction_axes(
     operation: Operation, reduced: Iterable[int], *, keeps: bool, adds: bool = False
 ) -> Iterator[Axis]:
-    """Axes of a reduction that it does not reduce, and those along which it may add up in parts.
-
-    Parameters
-    ----------
-    keeps
-        True if reduced axes stay, of extent one.
-    adds
-        True if it is a sum, of elements whose sum fits the output's type.
-    """
+    """Axes of a reduction that it does not reduce, and those along which it may add up in parts."""
     source, output = operation.input(), operation.output
     shape = shape_of(source)
     away = {axis % len(shape) for axis in reduced} if shape else set()

@@ -12,14 +12,7 @@ from cpplan.model.axes import Axis, Window
 def resize_axes(
     operation: Operation, tables: Mapping[int, Sequence[tuple[int, int]] | None]
 ) -> Iterator[Axis]:
-    """Axes of a resizing.
-
-    Parameters
-    ----------
-    tables
-        Axis that changes -> interval of the input for each position, ``None`` if not known. Other
-        axes stay as they are.
-    """
+    """Axes of a resizing."""
     source, output = operation.input(), operation.output
     shape, extents = shape_of(output), shape_of(source)
     if len(shape) != len(extents):

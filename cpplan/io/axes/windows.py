@@ -39,13 +39,7 @@ class Slide:
 
 
 def same_padding(extent: int, places: int, slide: Slide, *, lower: bool = False) -> int:
-    """Padding in front of an image that has as many places for a window as its stride allows.
-
-    Parameters
-    ----------
-    lower
-        True if an odd number of positions has the larger half in front.
-    """
+    """Padding in front of an image that has as many places for a window as its stride allows."""
     total = max(0, (places - 1) * slide.stride + slide.reach - extent)
     return (total + 1) // 2 if lower else total // 2
 
@@ -53,15 +47,7 @@ def same_padding(extent: int, places: int, slide: Slide, *, lower: bool = False)
 def slide_axes(
     operation: Operation, image: Tensor, slides: Sequence[Slide], first: int
 ) -> Iterator[Axis]:
-    """Batch and spatial axes of an op whose window slides over an image.
-
-    Parameters
-    ----------
-    slides
-        One for each spatial axis.
-    first
-        Axis of the image that the first of them slides along.
-    """
+    """Batch and spatial axes of an op whose window slides over an image."""
     output = operation.output
     shape, extents = shape_of(output), shape_of(image)
     names = _image_names(operation, len(shape))

@@ -25,13 +25,7 @@ from cpplan.program.liveness import to_problem
 
 
 def pools_of(memory_map: TargetMemoryMap, padding: int = 0) -> dict[int, Pool]:
-    """Memory id -> pool of each bank in order of preference, without ``padding`` bytes.
-
-    Raises
-    ------
-    InputError
-        If ``memory_map`` is not a memory map.
-    """
+    """Memory id -> pool of each bank in order of preference, without ``padding`` bytes."""
     if not isinstance(memory_map, TargetMemoryMap):
         raise InputError(
             f"memory_map must be a TargetMemoryMap of ExecuTorch, not a {type(memory_map).__name__}"

@@ -175,13 +175,6 @@ def check_module(module: GraphModule, name: str, sizes: Sequence[int] | None = N
     ``storage_base`` lies at its place in that, and no node reads bytes that another has
     overwritten. The same must hold within submodules of control flow. ``sizes`` are the sizes of
     the memories; by default the module's own.
-
-    Raises
-    ------
-    InputError
-        If the module has not been planned.
-    VerificationError
-        Names the tensors and the rule.
     """
     read_module(module, name)
     if sizes is None:
@@ -238,13 +231,7 @@ def check_places(
 
 
 def parse_capacities(capacities: Mapping[int, int | str], padding: int) -> dict[int, int]:
-    """Memory id -> bytes for tensors: its capacity minus the padding.
-
-    Raises
-    ------
-    InputError
-        If a memory id is not valid, or a capacity is not a number of bytes.
-    """
+    """Memory id -> bytes for tensors: its capacity minus the padding."""
     for memory in capacities:
         if not isinstance(memory, int) or isinstance(memory, bool) or memory < 1:
             raise InputError(f"capacities: memory id {memory!r} must be an integer of at least 1")

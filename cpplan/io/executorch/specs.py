@@ -105,13 +105,7 @@ def find_storages(specs: Iterable[TensorSpec], names: Mapping[TensorSpec, str]) 
 
 
 def align(specs: Iterable[TensorSpec], alignment: int) -> None:
-    """Set the alignment of the specs, and round their sizes up to it.
-
-    Raises
-    ------
-    InputError
-        If a spec's offset in its base is not a multiple of the alignment.
-    """
+    """Set the alignment of the specs, and round their sizes up to it."""
     for spec in specs:
         spec.realign(alignment)
         if spec.storage_base is not None and spec.storage_base_offset % alignment:

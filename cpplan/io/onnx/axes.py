@@ -110,13 +110,7 @@ def rules() -> dict[str, Rule]:
 
 
 def _listed(operation: Operation, name: str, number: int) -> list[int] | None:
-    """Integers from an attribute or, since later opsets, from an input; ``None`` if left out.
-
-    Raises
-    ------
-    NoAxes
-        If the input's values are not known.
-    """
+    """Integers from an attribute or, since later opsets, from an input; ``None`` if left out."""
     if name in operation.attributes:
         return list(operation.attributes[name])
     if not operation.has(number):
@@ -161,15 +155,7 @@ def _qlinear_pair(operation: Operation) -> list[Axis]:
 def _matmul(
     operation: Operation, right: int = 1, vectors: Sequence[int] = (), numbers: Sequence[int] = ()
 ) -> Iterable[Axis]:
-    """Axes of a product of matrices.
-
-    Parameters
-    ----------
-    vectors
-        Scales and zero points of the right operand: one, or one for each column.
-    numbers
-        Scales and zero points of the left operand, which must have one element.
-    """
+    """Axes of a product of matrices."""
     if any(operation.has(k) and math.prod(operation.shape(k)) > 1 for k in numbers):
         raise NoAxes
     cut = [operation.input(k) for k in vectors if operation.has(k)]
@@ -233,13 +219,7 @@ def _pad(operation: Operation) -> Iterable[Axis]:
 
 
 def pads_before(operation: Operation) -> list[int]:
-    """Positions added in front of each axis of a padding's input, negative to cut.
-
-    Raises
-    ------
-    NoAxes
-        If they are not known.
-    """
+    """Positions added in front of each axis of a padding's input, negative to cut."""
     rank = len(operation.shape())
     pads = _listed(operation, "pads" if "pads" in operation.attributes else "paddings", 1)
     if pads is None:
@@ -258,13 +238,7 @@ def _slice(operation: Operation) -> Iterable[Axis]:
 
 
 def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:
-    """First positions and steps of a slice, along each axis of its input.
-
-    Raises
-    ------
-    NoAxes
-        If they are not known.
-    """
+    """First positions and steps of a slice, along each axis of its input."""
     shape = operation.shape()
     starts = _listed(operation, "starts", 1)
     if starts is None:

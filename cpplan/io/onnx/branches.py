@@ -49,13 +49,7 @@ Folds: TypeAlias = Mapping[tuple[str, ...], Fold]  # outputs of the If -> fold
 
 
 def known_folds(graph: onnx.GraphProto, opset: int, kept: Collection[str] = ()) -> Folds:
-    """Ifs whose condition is a constant, by their outputs; of nested Ifs only the outermost.
-
-    Parameters
-    ----------
-    kept
-        Conditions of Ifs that are kept even if they are known.
-    """
+    """Ifs whose condition is a constant, by their outputs; of nested Ifs only the outermost."""
     return {fold.outputs: fold for fold in _find(graph, ChainMap(), opset, kept)}
 
 

@@ -35,11 +35,6 @@ def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: i
     """Check the arity and the attributes of every node against its operator's definition.
 
     Nodes of domains that ONNX does not define are not checked.
-
-    Raises
-    ------
-    InputError
-        If a node is malformed; names the op, its kind and the fault.
     """
     import onnx
 
@@ -50,13 +45,7 @@ def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: i
 
 
 def check_constants(graph: onnx.GraphProto) -> None:
-    """Check that every constant stored in the model holds as many elements as its shape asks for.
-
-    Raises
-    ------
-    InputError
-        If not; names the tensor, its number of elements and the number that its shape asks for.
-    """
+    """Check that every constant stored in the model has as many elements as its shape says."""
     for name, tensor in _constants(graph):
         _check_data(name, tensor)
     for node in graph.node:

@@ -76,16 +76,7 @@ _PEEPHOLES = 6
 
 
 def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None], opset: int) -> int:
-    """Operations of a node that has no bodies and is no view.
-
-    Parameters
-    ----------
-    tensors
-        The tensors that the node accesses: ``None`` for a tensor without a size; outputs without
-        readers are missing.
-    opset
-        Version of ONNX's own operators that the model uses.
-    """
+    """Operations of a node that has no bodies and is no view."""
     results = [t for name in node.output if (t := tensors.get(name)) is not None]
     elements = [_elements(tensor) for tensor in results]
     if not is_standard(node) or not elements:
@@ -104,15 +95,7 @@ def control_flow_cost(
     value: Callable[[str], Array | None],
     opset: int,
 ) -> int | float:
-    """Cost of a node with bodies, from the costs of their ops.
-
-    Parameters
-    ----------
-    tensors, opset
-        As in :func:`count_operations`.
-    value
-        The value of a tensor, if it is a known constant.
-    """
+    """Cost of a node with bodies, from the costs of their ops."""
     costs = [sum(op.cost for op in body.ops) for body in bodies]
     if node.op_type == "If":
         return max(costs, default=0)
@@ -237,14 +220,6 @@ def einsum_operations(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
     For each combination of indices, count the number of terms less one (products), and an addition
     if some index is not in the result. An equation that only transposes a term is a copy: one
     operation for each element.
-
-    Parameters
-    ----------
-    equation
-        Equation as in ONNX, a subset of NumPy's: terms of letters, perhaps with an ellipsis; the
-        result follows an arrow, or is left out.
-    shapes
-        Shape of each operand, one for each term.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")

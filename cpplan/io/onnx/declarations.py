@@ -52,14 +52,7 @@ def take_declarations(graph: onnx.GraphProto, scope: Scope = ()) -> Declared:
 
 
 def use_declarations(graph: onnx.GraphProto, declared: Declared, which: Which) -> bool:
-    """Give tensors without a known shape their declared types, in place; True if any got a type.
-
-    Parameters
-    ----------
-    which
-        The nodes whose outputs are typed: ``foreign`` for unknown operators, ``ready`` for nodes
-        whose inputs are all known, ``all`` for any.
-    """
+    """Give tensors without a known shape their declared types, in place; True if any got a type."""
     return _use(graph, declared, which, ChainMap(types_of(graph)), ())
 
 
@@ -91,19 +84,7 @@ def hand_through(
 def check_declarations(
     graph: onnx.GraphProto, declared: Declared, labelled: Mapping[str, Mapping[int, str]]
 ) -> None:
-    """Compare the declared types of the outputs of the graph and its bodies with the derived ones.
-
-    Parameters
-    ----------
-    labelled
-        Axes of the graph's outputs that the file names; they are not compared, since exporters
-        reuse names of inputs' axes for other extents, and runtimes accept that.
-
-    Raises
-    ------
-    InputError
-        If two types differ; names the tensor and both types.
-    """
+    """Compare the declared types of outputs, also of bodies, with the derived ones."""
     promised = dict(declared)
     for name, axes in labelled.items():
         type_ = promised.get(((), name))

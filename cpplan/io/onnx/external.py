@@ -35,11 +35,6 @@ def check_external_data(model: onnx.ModelProto, folder: Path) -> None:
     The values are not read. A location must be a path within the folder, of a regular file and
     without links; a length, if given, must be the tensor's; and weights that overlap may add up to
     about twice the bytes of their files at most.
-
-    Raises
-    ------
-    InputError
-        Names the tensor, its file and what was expected.
     """
     stored: dict[Path, int] = {}
     asked = 0
@@ -56,13 +51,7 @@ def check_external_data(model: onnx.ModelProto, folder: Path) -> None:
 
 
 def load_external_data(model: onnx.ModelProto, folder: Path) -> None:
-    """Load the weights that a model keeps in files of a folder, in place.
-
-    Raises
-    ------
-    InputError
-        As :func:`check_external_data`, or if a file cannot be read.
-    """
+    """Load the weights that a model keeps in files of a folder, in place."""
     check_external_data(model, folder)
     for tensor in _external_tensors(model.graph):
         tensor.raw_data = _read(tensor, folder)

@@ -19,14 +19,7 @@ Name = tuple[str, str]  # domain, name
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its local functions inlined.
-
-    Raises
-    ------
-    InputError
-        If a function calls itself, directly or through others, if a call does not fit, or if the
-        model would become many times as large.
-    """
+    """The model with its local functions inlined."""
     import onnx.inliner
 
     if not model.functions:

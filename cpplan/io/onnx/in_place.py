@@ -50,15 +50,6 @@ def in_place_pairs(
 
     There is no pair for inputs that are broadcast, constants, inputs with elements of another
     width, and inputs that the op also reads in another role.
-
-    Parameters
-    ----------
-    tensors
-        All tensors that the node accesses; ``None`` for strings.
-    fixed
-        Names of tensors that are constants, or views of them.
-    opset
-        Version of ONNX's own operators that the model uses.
     """
     read = _elementwise_inputs(node, opset)
     output = tensors.get(node.output[0]) if any(node.output[:1]) else None

@@ -75,13 +75,7 @@ def translate_model(
     name: str | None = None,
     with_weights: bool = False,
 ) -> tuple[onnx.ModelProto, Translation]:
-    """The model as it was translated, and its translation; see :func:`read_onnx`.
-
-    Parameters
-    ----------
-    with_weights
-        True if the model returned holds the values of its weights, also of weights in other files.
-    """
+    """The model as it was translated, and its translation; see :func:`read_onnx`."""
     with naming(source):
         model = load_model(source, with_weights=with_weights)
         name = name or name_of(source, model)
@@ -99,20 +93,7 @@ def name_of(source: str | PathLike[str] | onnx.ModelProto, model: onnx.ModelProt
 def load_model(
     source: str | PathLike[str] | onnx.ModelProto, *, with_weights: bool
 ) -> onnx.ModelProto:
-    """The model in a file, or a copy of one that is already loaded.
-
-    Parameters
-    ----------
-    with_weights
-        True to load also the weights that are kept in other files.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is no ONNX model.
-    MissingExtraError
-        If the package ``onnx`` is missing.
-    """
+    """The model in a file, or a copy of one that is already loaded."""
     if find_spec("onnx") is None:
         raise MissingExtraError("onnx", "onnx", "reading ONNX models")
     import onnx

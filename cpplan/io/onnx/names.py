@@ -77,16 +77,7 @@ def reads_of(node: onnx.NodeProto) -> Iterator[str]:
 def rebind(
     node: onnx.NodeProto, names: Mapping[str, str], rename: Callable[[str], str] = str
 ) -> None:
-    """Rename, in place, the tensors that the node and its bodies take from outside.
-
-    Parameters
-    ----------
-    names
-        Old name -> new name; others keep their names.
-    rename
-        Function from the name of a tensor that a body defines to its new name, called once for
-        each. If left out, these tensors keep their names.
-    """
+    """Rename, in place, the tensors that the node and its bodies take from outside."""
     node.input[:] = [names.get(name, name) for name in node.input]
     for body in bodies_of(node):
         scope = {**names, **{name: rename(name) for name in _given(body)}}

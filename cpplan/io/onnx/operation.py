@@ -23,15 +23,7 @@ def operation_of(
     value: Callable[[str], Array | None],
     opset: int,
 ) -> Operation:
-    """A node in the form that the rules read; ``opset`` is among its attributes.
-
-    Parameters
-    ----------
-    tensors
-        The tensors that the node accesses; ``None`` for strings.
-    value
-        The value of a small constant, or ``None`` if it is not known.
-    """
+    """A node in the form that the rules read; ``opset`` is among its attributes."""
     import onnx
 
     given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}

@@ -67,25 +67,6 @@ def reorder_onnx(
     model keeps its name for the last run's result; the first run writes ``out~0``. Tensors defined
     in the bodies of ``if~1`` are renamed like its outputs. And if the model already has ``conv~1``
     or ``out~1``, the next free number is taken. Constants are never copied.
-
-    Parameters
-    ----------
-    source
-        A file, or a model that is already loaded (it is not changed).
-    order
-        Names of ops, as :func:`~cpplan.io.onnx.model.read_onnx` gives them; repeated if an op runs
-        again.
-    dims
-        Extents of the symbolic dimensions of the model's inputs.
-
-    Raises
-    ------
-    InputError
-        As ``read_onnx``; or if the order names an unknown op, leaves an op out, runs an op before
-        one that it waits for, or repeats an op that may then give other values (it draws random
-        numbers).
-    MissingExtraError
-        If the package ``onnx`` is missing.
     """
     model = _reorder(source, order, dims or {})
     if isinstance(source, (str, PathLike)):
@@ -101,13 +82,7 @@ def write_onnx(
     *,
     dims: Mapping[str, int] | None = None,
 ) -> None:
-    """Write the model planned with its nodes in the plan's order; see :func:`write_reordered`.
-
-    Raises
-    ------
-    InputError
-        If the plan has no order, or is for another model, or a file cannot be written.
-    """
+    """Write the model planned with its nodes in the plan's order; see :func:`write_reordered`."""
     if plan.base_cost is None:
         raise InputError(f"plan {plan.name!r} is for a bare problem: it has no order")
     if plan.pieces:
@@ -124,13 +99,6 @@ def model_in_pieces(
     """The model with the plan's pieces as nodes, and the order of its ops.
 
     See :mod:`cpplan.io.onnx.split_model`; :func:`reorder_onnx` puts the nodes in order.
-
-    Raises
-    ------
-    InputError
-        As ``read_onnx``, or if no ONNX node computes a piece; names the op.
-    VerificationError
-        If an op cannot be cut as the plan says.
     """
     read, translation = translate_model(source, dims, with_weights=True)
     with naming(source):

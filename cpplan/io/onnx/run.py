@@ -91,14 +91,6 @@ class OnnxRun:
         """Run an op on these inputs; inputs left out have their values of the unplanned run.
 
         A random op draws once: if it runs again, it gives the same values.
-
-        Raises
-        ------
-        InputError
-            If the reference kernels cannot run the op, or give a result that the operator's
-            definition excludes.
-        VerificationError
-            If a result does not have the type that the graph gives it, or takes more bytes.
         """
         if any(name in self._draws for name in op.outputs):
             return {name: self._draws[name] for name in op.outputs}

@@ -128,15 +128,7 @@ def _state_defaults(graph: onnx.GraphProto) -> None:
 
 
 def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) -> onnx.ModelProto:
-    """Run ONNX's own inference.
-
-    Parameters
-    ----------
-    propagates
-        True to propagate values of vectors, which may be parts of shapes.
-    strict
-        True to raise for nodes that contradict the rules of inference.
-    """
+    """Run ONNX's own inference."""
     import onnx
     from onnx.shape_inference import InferenceError
 

@@ -41,24 +41,7 @@ _LEAST_IR_VERSION = 4
 def split_model(
     model: onnx.ModelProto, translation: Translation, plan: Plan
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """The model in pieces, and the names of its ops in the plan's order.
-
-    Parameters
-    ----------
-    model
-        The whole model, with the values of its weights; it is changed.
-    translation
-        Translation of this model.
-    plan
-        A plan with cuts of the model's ops.
-
-    Raises
-    ------
-    InputError
-        If the model's operator set is too old, or no node computes a piece; names the op.
-    VerificationError
-        If an op cannot be cut as the plan says.
-    """
+    """The model in pieces, and the names of its ops in the plan's order."""
     opset = opset_versions(model).get("", 1)
     if opset < _LEAST_OPSET:
         raise InputError(f"opset {opset}: models in pieces need {_LEAST_OPSET} or later")

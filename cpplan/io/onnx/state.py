@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 
 
 def may_run_again(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """True if running the node and its bodies again gives the same values.
-
-    Parameters
-    ----------
-    false
-        Names of constants known to be ``False``.
-    opset
-        Version of ONNX's own operators that the model uses.
-    """
+    """True if running the node and its bodies again gives the same values."""
     return not is_random(node, false, opset) and not _overwrites(node, opset)
 
 

@@ -94,18 +94,7 @@ def read_symbolic_onnx(
 
 
 def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> SymbolicShapes:
-    """The symbolic shape of every tensor of a model, or the reason why it is lost.
-
-    Parameters
-    ----------
-    dims
-        As in :func:`read_symbolic_onnx`.
-
-    Raises
-    ------
-    InputError
-        As :func:`read_symbolic_onnx`.
-    """
+    """The symbolic shape of every tensor of a model, or the reason why it is lost."""
     with naming(model):
         return _read(load_model(model, with_weights=False), dims, model.graph.name)[0]
 

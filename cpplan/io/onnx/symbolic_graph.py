@@ -194,13 +194,7 @@ Box: TypeAlias = tuple[str, str, Shape, Shape]  # part, whole, start, extent
 def symbolic_offsets(
     call: Call, shapes: Mapping[str, Shape], dtypes: Mapping[str, str | None]
 ) -> list[tuple[str, str, Extent]]:
-    """``(part, whole, byte offset)`` of every copy that a node makes in one piece at every size.
-
-    Parameters
-    ----------
-    shapes, dtypes
-        Shapes and dtypes of the node's inputs and outputs; lost tensors are left out.
-    """
+    """``(part, whole, byte offset)`` of every copy that a node makes in one piece at every size."""
     found = []
     for part, whole, start, extent in _boxes(call, shapes):
         dtype = dtypes.get(part)

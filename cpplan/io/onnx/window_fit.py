@@ -28,13 +28,7 @@ _POOLINGS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 
 
 def check_windows(graph: onnx.GraphProto) -> None:
-    """Check that windows fit, except for ops in branches, which may not run.
-
-    Raises
-    ------
-    InputError
-        If a window does not fit; names the op, the window and the image.
-    """
+    """Check that windows fit, except for ops in branches, which may not run."""
     for complaint in unfit_windows(graph, branches=False):
         raise InputError(complaint)
 

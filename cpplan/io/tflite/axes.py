@@ -176,13 +176,7 @@ def rules() -> dict[str, Rule]:
 
 
 def known_integers(operation: Operation, number: int) -> list[int]:
-    """Integers that a constant input holds.
-
-    Raises
-    ------
-    NoAxes
-        If they are not known.
-    """
+    """Integers that a constant input holds."""
     found = operation.integers(number)
     if found is None:
         raise NoAxes
@@ -309,13 +303,7 @@ def _slice(operation: Operation) -> Iterable[Axis]:
 
 
 def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:
-    """First positions and steps of a slice, along each axis of its input.
-
-    Raises
-    ------
-    NoAxes
-        If they are not known, or axes come or go.
-    """
+    """First positions and steps of a slice, along each axis of its input."""
     if operation.kind == "SLICE":
         starts = known_integers(operation, 1)
         return starts, [1] * len(starts)

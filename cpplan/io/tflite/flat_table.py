@@ -117,13 +117,7 @@ class Table:
 
 
 def read_number(data: bytes, format: str, position: int) -> int:
-    """The number at a position.
-
-    Raises
-    ------
-    InputError
-        If the position is not in the file.
-    """
+    """The number at a position."""
     width = struct.calcsize(format)
     if not 0 <= position <= len(data) - width:
         raise InputError(
@@ -134,11 +128,5 @@ def read_number(data: bytes, format: str, position: int) -> int:
 
 
 def read_root(data: bytes) -> Table:
-    """The root table of a file.
-
-    Raises
-    ------
-    InputError
-        If the file has no root table.
-    """
+    """The root table of a file."""
     return Table(data, read_number(data, _DISTANCE, 0))

@@ -66,14 +66,7 @@ _SOFTMAX = {"SOFTMAX": 5, "LOG_SOFTMAX": 5}
 
 
 def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
-    """Numbers of the subgraphs that an operator runs within its step.
-
-    Raises
-    ------
-    InputError
-        If it runs subgraphs that cannot be bodies of an op, or its tensors must stay at their
-        addresses; names the operator.
-    """
+    """Numbers of the subgraphs that an operator runs within its step."""
     if operator.custom:
         if operator.kind == _COMPILED:
             raise InputError(

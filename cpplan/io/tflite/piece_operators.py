@@ -52,13 +52,7 @@ _VERSIONS = {"RESHAPE": 1}
 
 
 def check_litert(use: str) -> None:
-    """Raise if the package ``ai-edge-litert`` is missing, which ``use`` needs.
-
-    Raises
-    ------
-    MissingExtraError
-        If the package is missing.
-    """
+    """Raise if the package ``ai-edge-litert`` is missing, which ``use`` needs."""
     if find_spec("ai_edge_litert") is None:
         raise MissingExtraError("ai-edge-litert", "tflite", use)
 

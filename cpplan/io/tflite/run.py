@@ -123,13 +123,7 @@ class TfliteRun:
         return self._values
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run an op on these inputs; inputs left out have their values of the unplanned run.
-
-        Raises
-        ------
-        InputError
-            If LiteRT cannot run it.
-        """
+        """Run an op on these inputs; inputs left out have their values of the unplanned run."""
         operator = self._made.subgraphs[0].operators[self._translation.operators[op.name]]
         inputs = [n for n in dict.fromkeys(op.inputs) if self.graph.tensor[n].kind != "constant"]
         with naming(self._source):
@@ -152,11 +146,6 @@ class TfliteRun:
 
         If no operator computes the piece, the whole operator runs on inputs that are zero outside
         the parts. No TFLite operator adds up in pieces, so ``sums`` is empty.
-
-        Raises
-        ------
-        InputError
-            If LiteRT cannot run it.
         """
         assert not sums
         with naming(self._source):

@@ -30,26 +30,7 @@ _MOST_PARTS = 10
 
 
 def split_tflite(model: TfliteModel, translation: Translation, plan: Plan) -> bytes:
-    """The file of a model in pieces, without offsets.
-
-    Parameters
-    ----------
-    model
-        The whole model, with all extents known.
-    translation
-        Translation of this model.
-    plan
-        A plan with cuts of the model's ops.
-
-    Raises
-    ------
-    InputError
-        If the plan is for another model, or no operator computes a piece; names the op.
-    MissingExtraError
-        If the package ``ai-edge-litert`` is missing.
-    VerificationError
-        If an op cannot be cut as the plan says.
-    """
+    """The file of a model in pieces, without offsets."""
     check_litert("writing TFLite models in pieces")
     return _Writer(model, translation, plan).write()
 

@@ -140,14 +140,7 @@ def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> tupl
 def with_offsets(
     model: TfliteModel, offsets: Sequence[int], order: Sequence[int] | None = None
 ) -> bytes:
-    """The file of a model with these offsets, one for each tensor of all subgraphs, unchecked.
-
-    Parameters
-    ----------
-    order
-        Positions of the operators of subgraph 0 in the order in which they are to run; if left out,
-        their order does not change.
-    """
+    """The file of a model with these offsets, one for each tensor of all subgraphs, unchecked."""
     data, payload = bytearray(model.data), pack_offsets(model, offsets)
     if order is not None:
         _permute(model, data, order)
@@ -161,13 +154,7 @@ def with_offsets(
 
 
 def plan_order(translation: Translation, plan: Plan) -> list[int]:
-    """Positions of a model's operators in the order of a plan.
-
-    Raises
-    ------
-    InputError
-        If the plan has no order, runs ops again, or is for another model.
-    """
+    """Positions of a model's operators in the order of a plan."""
     if plan.base_cost is None:
         raise InputError(f"plan {plan.name!r} is for a bare problem: it has no order")
     if len(set(plan.order)) < len(plan.order):

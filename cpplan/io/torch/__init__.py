@@ -115,31 +115,12 @@ def read_model(
     *,
     kernels: str | None = None,
 ) -> Graph:
-    """The graph of a torch model for ``cpplan.load``.
-
-    Parameters
-    ----------
-    source, dims
-        As for :func:`read_torch`.
-    kernels
-        ``"measured"`` for ``workspaces=True`` of :func:`read_torch`.
-
-    Raises
-    ------
-    InputError
-        As :func:`read_torch`, or if ``kernels`` is not understood.
-    """
+    """The graph of a torch model for ``cpplan.load``."""
     return read_torch(source, dims, workspaces=is_measured(kernels))
 
 
 def is_measured(kernels: str | None) -> bool:
-    """True if the workspaces of torch's kernels are to be measured.
-
-    Raises
-    ------
-    InputError
-        If ``kernels`` is neither ``None`` nor ``"measured"``.
-    """
+    """True if the workspaces of torch's kernels are to be measured."""
     if kernels not in (None, "measured"):
         raise InputError(f"kernels={kernels!r} is not understood: expected 'measured'")
     return kernels is not None

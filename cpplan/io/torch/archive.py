@@ -44,21 +44,7 @@ _PAYLOADS = {
 def read_archive(
     path: str | PathLike[str], *, data: bool = False, drawn: bool = False
 ) -> ExportedProgram:
-    """The exported program of a ``.pt2`` archive, without samples of its inputs.
-
-    Parameters
-    ----------
-    data
-        True to read the values of weights and constants; they have no data otherwise.
-    drawn
-        True if values may be missing, because random ones are drawn instead.
-
-    Raises
-    ------
-    InputError
-        If the file is not such an archive, or a part of it can be read only by running code from
-        it; names the part.
-    """
+    """The exported program of a ``.pt2`` archive, without samples of its inputs."""
     if not zipfile.is_zipfile(path):
         raise InputError("not an exported program, or cut short: expected a .pt2 archive")
     try:

@@ -99,13 +99,7 @@ def rules() -> dict[str, Rule]:
 
 
 def _listed(value: Any, rank: int, default: int = 1) -> list[int]:
-    """One number for each spatial axis, from an operator's argument.
-
-    Raises
-    ------
-    NoAxes
-        If the argument holds no integers: padding by name, symbolic sizes.
-    """
+    """One number for each spatial axis, from an operator's argument."""
     if value is None or value == []:
         return [default] * rank
     found = list(value) if isinstance(value, (tuple, list)) else [value]

@@ -87,13 +87,7 @@ class Effects:
 def find_effects(
     module: GraphModule, node: Node, values: Mapping[Node, Any], mode: FakeTensorMode
 ) -> Effects:
-    """The effects of a ``call_function``, ``call_method`` or ``call_module`` node.
-
-    Raises
-    ------
-    InputError
-        If the node is a higher-order operator that is not supported, or does not run.
-    """
+    """The effects of a ``call_function``, ``call_method`` or ``call_module`` node."""
 
     def value_of(argument: Node) -> Any:
         # An op may also change a tensor's shape and strides: protect those of the node's value.
@@ -233,22 +227,7 @@ def _draws(call: Call) -> bool:
 
 
 def check_growth(kind: str, args: Mapping[str, Any], calls: int) -> None:
-    """Raise if an op is about to return too many tensors, or too many ops have run before it.
-
-    Parameters
-    ----------
-    kind
-        The op's name without its overload.
-    args
-        Its arguments, by name.
-    calls
-        Number of ops that the node has called so far.
-
-    Raises
-    ------
-    InputError
-        Names the number and the limit.
-    """
+    """Raise if an op is about to return too many tensors, or too many ops have run before it."""
     parts = _parts(kind.removeprefix("unsafe_"), args)
     if isinstance(parts, int) and parts > MOST_PARTS:
         raise InputError(f"returns {parts} tensors: expected at most {MOST_PARTS}")

@@ -94,14 +94,7 @@ class Extents:
         return found
 
     def symbolic(self, size: Any) -> int | Dim:
-        """A size as an integer or an expression.
-
-        Raises
-        ------
-        InputError
-            If its expression has a function that
-            :func:`~cpplan.model.shapes.parse_dim` does not know.
-        """
+        """A size as an integer or an expression."""
         if isinstance(size, int):
             return size
         text = str(_expression(size))

@@ -43,11 +43,6 @@ def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModu
     """The graph modules among a node's arguments, and their operands.
 
     One module runs at a time; the first one returns the node's results.
-
-    Raises
-    ------
-    InputError
-        If this kind of node is not understood.
     """
     name = target.name()
     if name == "cond":

@@ -54,13 +54,7 @@ class Layouts:
         self._found[name] = _Layout(value, kind, name, 0, _end(value) if nbytes is None else nbytes)
 
     def check(self, name: str, value: torch.Tensor) -> None:
-        """Raise if a tensor has no strides.
-
-        Raises
-        ------
-        InputError
-            Names the tensor.
-        """
+        """Raise if a tensor has no strides."""
         if not is_dense(value):
             raise InputError(f"tensor {name!r}: is {value.layout}: expected a dense tensor")
 

@@ -18,11 +18,6 @@ def trace_network(
     """The graph of a network or of its training step, traced with shapes only.
 
     With ``workspaces``, kernels run on zeros as well (:func:`~cpplan.io.torch.read_torch`).
-
-    Raises
-    ------
-    InputError
-        If it cannot be built or traced.
     """
     network = without_weights(build, options)
     with quietly("traced"):

@@ -148,13 +148,6 @@ class TorchRun:
         """Run an op on the given inputs, and on the unplanned run's values for all others.
 
         A random op draws once: every further run returns the same values.
-
-        Raises
-        ------
-        InputError
-            If its kernel does not run.
-        VerificationError
-            If a result is not of the form that the graph gives it.
         """
         if op.name in self._draws:
             return self._draws[op.name]

@@ -22,13 +22,7 @@ _LOSSES = frozenset(("mse_loss", "smooth_l1_loss", "soft_margin_loss", "binary_c
 
 
 def larger_storages(effects: Effects, known: Mapping[int, Any]) -> dict[int, Any]:
-    """New storage (see :func:`storage_of`) -> its bytes, if these do not follow from its tensor.
-
-    Parameters
-    ----------
-    known
-        Storage of an argument -> its bytes.
-    """
+    """New storage (see :func:`storage_of`) -> its bytes, if these do not follow from its tensor."""
     found: dict[int, Any] = {}
     for call in effects.calls:
         nbytes = _nbytes(call, {**known, **found})

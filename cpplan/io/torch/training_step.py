@@ -74,14 +74,7 @@ class TrainingStep:
         ]
 
     def __call__(self, *inputs: Any) -> Any:
-        """The loss, or a tuple of the loss and the other outputs.
-
-        Raises
-        ------
-        InputError
-            If the inputs, parameters or buffers differ in number, shape or element type from those
-            traced.
-        """
+        """The loss, or a tuple of the loss and the other outputs."""
         weights, buffers = dict(self.module.named_parameters()), dict(self.module.named_buffers())
         given: list[Any] = [*weights.values(), *buffers.values(), *inputs]
         self._check(given, [*weights, *buffers], len(inputs))

@@ -31,13 +31,7 @@ _measured: dict[Any, int] = {}
 
 
 def workspace_of(node: Node, values: Mapping[Node, Any]) -> int:
-    """Bytes that a node's kernel allocates beside its results; 0 for a node without kernel.
-
-    Raises
-    ------
-    InputError
-        If a size is symbolic, or the kernel does not run on zeros; names the node.
-    """
+    """Bytes that a node's kernel allocates beside its results; 0 for a node without kernel."""
     if not isinstance(node.target, OpOverload):
         return 0
     args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), values.__getitem__)

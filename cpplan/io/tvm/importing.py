@@ -31,18 +31,6 @@ def read_onnx_through(
     TVM's importer makes a Relax module of the model, operators for inference are decomposed, and
     its pipeline ``zero`` fuses them. Inputs, weights and results belong to TVM's caller and have
     no place in the graph (:func:`cpplan.load` of a module).
-
-    Parameters
-    ----------
-    source
-        A file or a loaded model.
-    dims
-        Extent of every symbolic dimension, by name; bounds are not possible here.
-
-    Raises
-    ------
-    InputError
-        If the model cannot be read, a dimension has no extent, or TVM does not import it.
     """
     with naming(source):
         model = prepare_model(load_model(source, with_weights=True), with_weights=True)

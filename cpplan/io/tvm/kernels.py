@@ -160,13 +160,7 @@ def with_offsets(function: PrimFunc, alignment: int) -> PrimFunc:
 
 
 def joined(function: PrimFunc, pairs: Sequence[tuple[int, Sequence[int]]]) -> PrimFunc:
-    """The function without some results: each is stored over the first of its operands instead.
-
-    Parameters
-    ----------
-    pairs
-        Position of a result, and the positions of its operands, which are one tensor.
-    """
+    """The function without some results: each is stored over the first of its operands instead."""
     new, gone = dict[Expr, Expr](), set[int]()
     for result, operands in pairs:
         first = function.params[operands[0]]

@@ -284,15 +284,7 @@ def _described(part: PlannedRegion) -> PlannedFunction:
 
 
 def _solve(graph: Graph, options: Mapping[str, Any]) -> Plan | None:
-    """A plan with offsets, or ``None`` if there are no tensors.
-
-    Raises
-    ------
-    InputError
-        Names the function.
-    InfeasibleError, NotFoundError
-        If no plan is within the limits, or none was found.
-    """
+    """A plan with offsets, or ``None`` if there are no tensors."""
     if not graph.tensors:
         return None
     pools = dict.fromkeys(pool for tensor in graph.tensors for pool in tensor.pools or ())

@@ -410,13 +410,7 @@ class _Bindings:
 
 
 def _tensor(name: str, allocation: Allocation, bounds: Mapping[str, Range], kind: str) -> Tensor:
-    """An allocation as a tensor.
-
-    Raises
-    ------
-    InputError
-        If its bytes are not known, or have no bounds.
-    """
+    """An allocation as a tensor."""
     if not isinstance(allocation.shape, relax.ShapeExpr):
         raise InputError("its shape is known at run time only")
     if BITS.get(allocation.dtype, 1) % 8:

@@ -43,20 +43,7 @@ class Step:
 
 
 def steps_of(plan: Plan, count: int) -> tuple[Step, ...]:
-    """The steps of a plan, those of the smallest limits first; the last is the plan itself.
-
-    Parameters
-    ----------
-    plan
-        A plan with offsets.
-    count
-        Most steps; plans without variables have one.
-
-    Raises
-    ------
-    NotFoundError
-        If no offsets of a step are found in time.
-    """
+    """The steps of a plan, those of the smallest limits first; the last is the plan itself."""
     assert plan.offset is not None
     dims = {} if plan.symbols is None else plan.symbols.dims
     upper = {name: dim.upper or 0 for name, dim in dims.items()}

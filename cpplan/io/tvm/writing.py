@@ -56,15 +56,7 @@ class PlannedRegion:
 def write_module(
     module: Module, functions: Mapping[str, Function], planned: Sequence[PlannedRegion]
 ) -> Module:
-    """The module with planned storages; its kernels accept tensors at multiples of 64 bytes.
-
-    Parameters
-    ----------
-    functions
-        The functions that were read, by name.
-    planned
-        Their regions, those of branches too.
-    """
+    """The module with planned storages; its kernels accept tensors at multiples of 64 bytes."""
     writer = _Writer(module, planned)
     for name, function in functions.items():
         body = writer.sequence(function.body)

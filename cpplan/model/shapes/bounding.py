@@ -30,13 +30,7 @@ MOST_EFFORT = 1024
 
 
 def bound(terms: Terms, ranges: Mapping[str, Range]) -> tuple[int | None, int | None]:
-    """Lower and upper bound on the values of an expression; ``None`` for no bound.
-
-    Raises
-    ------
-    InputError
-        If a variable has no range, or a divisor may be zero.
-    """
+    """Lower and upper bound on the values of an expression; ``None`` for no bound."""
     lower, upper = _Box(ranges).terms(terms)
     return (
         None if isinstance(lower, float) else int(lower),

@@ -72,13 +72,7 @@ def apply(kind: str, args: tuple[Terms, ...]) -> Atom:
 
 
 def canonical(terms: Mapping[Monomial, int]) -> Terms:
-    """Canonical form: no term is zero, the leading monomial is first and the constant last.
-
-    Raises
-    ------
-    InputError
-        If the expression is too large.
-    """
+    """Canonical form: no term is zero, the leading monomial is first and the constant last."""
     found = [(monomial, c) for monomial, c in terms.items() if c]
     words = len(found) + sum(atom.words for monomial, _ in found for atom in monomial)
     if words > MOST_WORDS:
@@ -112,13 +106,7 @@ def scale(terms: Terms, factor: int) -> Terms:
 
 
 def multiply(left: Terms, right: Terms) -> Terms:
-    """``left * right``.
-
-    Raises
-    ------
-    InputError
-        If the product has too many terms.
-    """
+    """``left * right``."""
     if len(left) * len(right) > MOST_WORDS:
         raise InputError(f"a product has {len(left)} times {len(right)} terms: too many")
     total: dict[Monomial, int] = {}

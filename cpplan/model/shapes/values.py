@@ -37,26 +37,14 @@ def check_value(name: str, value: int, within: Range) -> None:
 
 
 def read_value(name: str, values: Mapping[str, int]) -> int:
-    """The value of a variable.
-
-    Raises
-    ------
-    InputError
-        If the variable has no value, or a value that is not an integer.
-    """
+    """The value of a variable."""
     if name not in values:
         raise InputError(f"dimension {name!r} has no value")
     return _integer(name, values[name])
 
 
 def read_range(name: str, ranges: Mapping[str, Range]) -> Range:
-    """The range of a variable.
-
-    Raises
-    ------
-    InputError
-        If the variable has no range, or a range without an integer.
-    """
+    """The range of a variable."""
     if name not in ranges:
         raise InputError(f"dimension {name!r} has no range")
     lower, upper = ranges[name]

@@ -44,19 +44,6 @@ def beam(
 
     Once the deadline has passed, list scheduling completes the best state. O(ops × width × (ops +
     storages)) time, O(ops × width) memory.
-
-    Parameters
-    ----------
-    width
-        Number of states kept; by default, 1,000 ops take a second or two.
-    level
-        Peaks up to this many bytes count as equal, so that live bytes decide: a lower bound, or a
-        target.
-
-    Raises
-    ------
-    InputError
-        If ``width`` is less than 1.
     """
     return _run_beam(problem, deadline, width, level)
 

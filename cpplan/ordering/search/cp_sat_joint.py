@@ -29,15 +29,6 @@ def joint_model(
     An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: if one of these blocks
     stands for several buffers, the bound holds only for layouts that keep them together
     (``formulations.joint``).
-
-    Parameters
-    ----------
-    problem
-        Ops and storages; a few dozen at most.
-    alignment
-        Alignment of every storage, bytes, shape ``(storages,)``.
-    extra_alignment
-        Alignment of every op's ``extra``, bytes, shape ``(ops,)``.
     """
 
     def build(upper: int, lower: int) -> JointModel:

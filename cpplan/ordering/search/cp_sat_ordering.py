@@ -38,24 +38,7 @@ def improve_window(
     *,
     target: int = 0,
 ) -> bool:
-    """Reorder the ops of the window ``[begin, end)`` if that lowers the peak within it.
-
-    Parameters
-    ----------
-    windows
-        The order; changed in place.
-    begin, end
-        First step of the window, and the step after its last.
-    budget
-        When its deadline passes, the best so far is taken.
-    target
-        A peak within the window that is good enough, bytes.
-
-    Returns
-    -------
-    bool
-        True if the window's peak has fallen.
-    """
+    """Reorder the ops of the window ``[begin, end)`` if that lowers the peak within it."""
     problem = windows.window(begin, end)
     order = np.arange(end - begin)
     proof = prove_peak(

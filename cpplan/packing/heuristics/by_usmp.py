@@ -92,11 +92,6 @@ def usmp_hill_climb(
 
     Ends at ``memory_pressure`` bytes, all pools together, or with ``TimeUpError``. TVM draws from
     the C library's ``rand_r``, this function from Python's generator: attempts differ in detail.
-
-    Raises
-    ------
-    InfeasibleError
-        If no attempt finds a place for every buffer.
     """
     return _HillClimb(problem, seed).climb(memory_pressure, deadline or Deadline(math.inf))
 

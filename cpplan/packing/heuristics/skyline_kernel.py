@@ -23,17 +23,7 @@ _COUNT, _PEAK, _LEFT = 0, 1, 2
 
 @compiled_loop
 def start_on_skyline(rank, leaf_row, first, skyline, state):
-    """Reset the skyline to one stretch over all sections, at height zero.
-
-    Parameters
-    ----------
-    rank
-        Distinct ranks of the buffers, shape ``(n,)``.
-    leaf_row
-        See :func:`cpplan.packing.heuristics.skyline.lifespan_tree`.
-    first, skyline, state
-        Scratch, shape ``(2 * leaves,)``, ``(5, sections)`` and ``(3,)``.
-    """
+    """Reset the skyline to one stretch over all sections, at height zero."""
     height, end, before, heap, where = skyline
     leaves = len(leaf_row)
     for leaf in range(leaves):

@@ -116,25 +116,13 @@ def pool_totals(problem: UsmpProblem, allocations: Allocations) -> dict[str, int
 
 
 def usmp_greedy_by_size(problem: UsmpProblem) -> Allocations:
-    """By decreasing size, ties by number of conflicts listed, then by name from z to a.
-
-    Raises
-    ------
-    InfeasibleError
-        If no place is found for a buffer; the message names it.
-    """
+    """By decreasing size, ties by number of conflicts listed, then by name from z to a."""
     by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
     return _place_above(problem, sorted(by_name, key=lambda b: (-b.size, -len(b.conflicts))))
 
 
 def usmp_greedy_by_conflicts(problem: UsmpProblem) -> Allocations:
-    """By decreasing number of conflicts listed, ties by size, then by name from z to a.
-
-    Raises
-    ------
-    InfeasibleError
-        If no place is found for a buffer; the message names it.
-    """
+    """By decreasing number of conflicts listed, ties by size, then by name from z to a."""
     by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
     return _place_above(problem, sorted(by_name, key=lambda b: (-len(b.conflicts), -b.size)))
 

@@ -32,15 +32,7 @@ _LARGEST = 2**50
 def objective_value(
     problem: Problem, objective: str, pool: Ints, offset: Ints
 ) -> tuple[int | float, ...]:
-    """Values of a layout at all levels of an objective, to be compared as tuples.
-
-    Parameters
-    ----------
-    objective
-        One of ``OBJECTIVES``; see :func:`objective_levels`.
-    pool, offset
-        Position in ``problem.pools``, and byte offset in that pool, shape ``(n,)``.
-    """
+    """Values of a layout at all levels of an objective, to be compared as tuples."""
     return levels_value(problem, objective_levels(problem, objective), pool, offset)
 
 
@@ -83,13 +75,7 @@ def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
 
 
 def find_objective(name: str) -> Callable[[Problem], tuple[Level, ...]]:
-    """The function that makes the levels of an objective.
-
-    Raises
-    ------
-    InputError
-        If no objective has this name.
-    """
+    """The function that makes the levels of an objective."""
     if not isinstance(name, str) or name not in OBJECTIVES:
         raise not_understood(f"objective {quote(name)}", name, OBJECTIVES)
     return OBJECTIVES[name]

@@ -89,27 +89,7 @@ def pack_pools(
     levels: Sequence[Level] | None = None,
     report: Report = lambda value, bound, source: None,
 ) -> PooledPacking:
-    """The best layout found by the deadline, or by Ctrl-C.
-
-    Parameters
-    ----------
-    problem
-        With one pool or more.
-    objective
-        ``"total"``, ``"preference"`` or ``"cost"``.
-    levels
-        Levels to minimise instead of the objective's own, for rows that stand for many buffers.
-    budget
-        Deadline, workers and seed. Without a deadline, the run ends only with a proof.
-    report
-        Called at every improvement with value (``None`` while nothing fits), bound, and source.
-
-    Raises
-    ------
-    InputError
-        If a buffer cannot lie in one of its pools, see ``check_candidates``, or the objective is
-        not known.
-    """
+    """The best layout found by the deadline, or by Ctrl-C."""
     check_candidates(problem)
     if levels is None:
         levels = objective_levels(problem, objective)

@@ -51,28 +51,7 @@ def run_round(
     report: Callable[[Outcome], object] = lambda outcome: None,
     exchange: Callable[[Outcome], Outcome] | None = None,
 ) -> Outcome:
-    """Run one round; it ends early if the peak is good enough or proved smallest, or time is up.
-
-    Parameters
-    ----------
-    problem
-        A reduced problem: steps are sections.
-    state
-        A packing and a proved bound to start from.
-    budget
-        When its deadline passes, the best outcome so far is returned. Its workers are the number of
-        concurrent CP-SAT runs, one thread each; its seed is CP-SAT's.
-    work
-        Units of CP-SAT's deterministic time for each run.
-    target
-        Peak that is good enough, bytes.
-    limit
-        Peak that must not be exceeded, bytes: the round ends once the bound is above it.
-    report
-        Called at every improvement of peak or bound.
-    exchange
-        Called regularly with the outcome of this round; returns the best of it and other searches'.
-    """
+    """Run one round; it ends early if the peak is good enough or proved smallest, or time is up."""
     entries = int((problem.spans.upper - problem.spans.lower).sum())
     if entries > active().section_entries:
         _logger.info("CP-SAT skipped: the model would have %d section entries", entries)

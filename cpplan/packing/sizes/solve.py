@@ -218,17 +218,7 @@ def improve_levels(
     *,
     most_effort: int | None = None,
 ) -> None:
-    """Improve a layout until every level is proved smallest or time is up.
-
-    Parameters
-    ----------
-    best
-        Every improvement is offered to it at once.
-    budget
-        Deadline, workers and seed of the run.
-    most_effort
-        Effort of the last turn; the first turn has effort 1, each later one four times as much.
-    """
+    """Improve a layout until every level is proved smallest or time is up."""
     climb, deadline = OrderClimb(best, budget.seed), budget.deadline
     try:
         if not best.done:

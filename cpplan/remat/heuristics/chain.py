@@ -87,17 +87,7 @@ def as_chain(problem: RematProblem) -> Chain | None:
 def solve_chain(
     problem: RematProblem, chain: Chain, limit: int, deadline: Deadline
 ) -> RematOutcome | None:
-    """The cheapest schedule within a limit; ``None`` if there is none. O(n³ × slots).
-
-    Parameters
-    ----------
-    problem, chain
-        See :func:`as_chain`.
-    limit
-        Bytes.
-    deadline
-        Raises ``TimeUpError`` when it passes.
-    """
+    """The cheapest schedule within a limit; ``None`` if there is none. O(n³ × slots)."""
     last = len(chain.backward)
     # Slots beyond one for every live value have no effect.
     slots = min((limit - chain.base) // chain.size, last + 3)

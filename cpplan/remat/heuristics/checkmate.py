@@ -84,13 +84,7 @@ def round_relaxation(
 
 
 def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
-    """True if the relaxation has a solution; it is solved to optimality.
-
-    Raises
-    ------
-    TimeUpError
-        If the deadline passes, or the solver gives up.
-    """
+    """True if the relaxation has a solution; it is solved to optimality."""
     deadline.check()
     solver = relaxation.solver
     if not deadline.endless:

@@ -103,11 +103,6 @@ def without_unread_runs(
     A value that is dropped until its next reader may be an output, which has none: it is then
     computed early for nothing, and again at the end.
     Neither peak nor cost is larger. O(accesses) for each round; all but the last leave out a run.
-
-    Parameters
-    ----------
-    joint
-        True if first runs may change places, so that a later run may become the first one.
     """
     found = tuple(schedule)
     while len(found) > len(problem):

@@ -76,17 +76,7 @@ def scratch_for(flat: FlatProblem) -> Scratch:
 
 @compiled_loop
 def begin_evicting(flat, order, scratch):
-    """Set the scratch of a run that has not run any unit.
-
-    Parameters
-    ----------
-    flat
-        A :class:`~cpplan.remat.search.flat_problem.FlatProblem`.
-    order
-        Every unit once, after its predecessors.
-    scratch
-        A :class:`Scratch`.
-    """
+    """Set the scratch of a run that has not run any unit."""
     live, state = scratch.live, scratch.state
     _find_uses(flat, order, scratch)
     held = flat.base

@@ -48,11 +48,6 @@ def retain_by_cuts(
 
     It may exceed the limit: bytes live while values are computed again are not looked at. O(tight
     positions × maximum flow).
-
-    Raises
-    ------
-    TimeUpError
-        If the deadline passes.
     """
     units = tuple(order)
     cuts = _Cuts(problem, limit, units, deadline)

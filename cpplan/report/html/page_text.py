@@ -38,24 +38,7 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'"}
 def fill_page(
     body: str, *, title: str, data: Any, styles: Sequence[str], scripts: Sequence[str]
 ) -> str:
-    """The text of a page of the folder ``page``, with its styles, scripts and data.
-
-    Parameters
-    ----------
-    body
-        File of the page's content, which the scripts fill; ``page.html`` is around it.
-    title
-        Title of the window; any text.
-    data
-        The data that the scripts show, ready for JSON.
-    styles, scripts
-        Files that are joined in this order; scripts share one function's scope.
-
-    Raises
-    ------
-    ValueError
-        If the data holds a number that is not finite.
-    """
+    """The text of a page of the folder ``page``, with its styles, scripts and data."""
     style = "\n".join(_read(name) for name in styles)
     parts = "\n".join(_read(name) for name in scripts)
     script = f'(() => {{\n"use strict";\n{parts}\n}})();'

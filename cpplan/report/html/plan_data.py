@@ -85,13 +85,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
 
 
 def check_model(plan: Plan, graph: Graph) -> None:
-    """Raise if a plan is of another model.
-
-    Raises
-    ------
-    InputError
-        Names an op that the model or the plan lacks.
-    """
+    """Raise if a plan is of another model."""
     ops = {op.name for op in graph.ops}
     stray = next((name for name in plan.order if name not in ops), None)
     if stray is not None:

@@ -133,14 +133,7 @@ class Code(NamedTuple):
 
 
 def array_kind(dtype: np.dtype[np.generic], dimensions: int) -> Array:
-    """Kind of an array.
-
-    Raises
-    ------
-    LoopError
-        If its entries are not ``bool``, ``int32``, ``int64``, ``uint64``, ``float32`` or
-        ``float64``.
-    """
+    """Kind of an array."""
     code = f"{dtype.kind}{dtype.itemsize}"
     if code not in _ITEMS or not dtype.isnative:
         raise LoopError(f"compiled loops have no arrays of {dtype}")
@@ -189,13 +182,7 @@ def group(values: Sequence[Value]) -> Value:
 
 
 def joined(one: Kind, other: Kind) -> Kind:
-    """Kind of a variable that holds values of both kinds.
-
-    Raises
-    ------
-    LoopError
-        If there is no such kind: signed and unsigned integers do not mix.
-    """
+    """Kind of a variable that holds values of both kinds."""
     if one == other:
         return one
     match one, other:

@@ -35,13 +35,7 @@ class Scope:
         self._kept: dict[str, Value] = {}
 
     def assign(self, name: str, value: Value) -> None:
-        """Give a variable a value.
-
-        Raises
-        ------
-        Wider
-            If the variable's kind cannot hold the value; the kind is widened.
-        """
+        """Give a variable a value."""
         kind = self._kinds.setdefault(name, value.kind)
         if joined(kind, value.kind) != kind:
             self._kinds[name] = joined(kind, value.kind)

@@ -49,15 +49,7 @@ class Statements:
         self._around: list[tuple[Block, Block]] = []
 
     def run(self, statements: list[ast.stmt]) -> None:
-        """Translate statements, one after another.
-
-        Raises
-        ------
-        LoopError
-            If compiled loops do not support a statement; names its line.
-        Wider
-            If the translation must start again, with wider kinds.
-        """
+        """Translate statements, one after another."""
         loop = self._scope.loop
         for statement in statements:
             run = getattr(self, f"_run_{type(statement).__name__}", None)

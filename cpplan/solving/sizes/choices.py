@@ -31,17 +31,7 @@ class Choices(NamedTuple):
 
 
 def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> Choices:
-    """The best order found, if the order is searched, and the best aliases in place in it.
-
-    Parameters
-    ----------
-    run
-        The run, whose deadline is for all stages; Ctrl-C ends it. Only aliases in place are chosen.
-    program
-        A program of symbolic sizes.
-    listed
-        The sizes.
-    """
+    """The best order found, if the order is searched, and the best aliases in place in it."""
     order = run.request.order
     if order == "given" and not run.sharing:
         return Choices(program)

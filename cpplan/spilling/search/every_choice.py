@@ -304,22 +304,7 @@ class EveryChoice:
     def settle(
         self, place: Callable[[Ordered], bool | None], most: int | None, deadline: Deadline
     ) -> int | None:
-        """Place choices that cost less than ``most``, the cheapest first, until one fits.
-
-        Parameters
-        ----------
-        place
-            Function that places a choice: true if it fits, false if that is proved impossible.
-        most
-            Cost of the best plan so far, if there is one.
-        deadline
-            Deadline of it all.
-
-        Returns
-        -------
-        The cost below which no plan exists: 0 if the choices are too many, or time is up at once.
-        ``None`` if there is no plan at all.
-        """
+        """Place choices that cost less than ``most``, the cheapest first, until one fits."""
         least = 0
         with suppress(TimeUpError):
             if not self.visit(most, deadline):

@@ -15,19 +15,7 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 
 def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -> Hidden:
-    """Reloads that begin earlier and spills that end later, so that ops run meanwhile.
-
-    Parameters
-    ----------
-    problem
-        The problem; its costs are cycles.
-    kept
-        Gaps kept.
-    work
-        Cycles of the op of each step.
-    margin
-        Part of the fast pool that early and late copies leave empty.
-    """
+    """Reloads that begin earlier and spills that end later, so that ops run meanwhile."""
     return _Hiding(problem, kept, work, margin).hide()
 
 

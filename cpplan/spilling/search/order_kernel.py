@@ -194,17 +194,7 @@ def _score(flat, storage, step, following, start, uses, valid, fresh, rule):
 
 @compiled_loop
 def estimate(flat, order, scratch):
-    """Cost of moves by the better of two eviction rules; ``_NEVER`` if an op does not fit.
-
-    Parameters
-    ----------
-    flat
-        A :class:`~cpplan.spilling.search.orders.FlatOrders`.
-    order
-        The ops in order, each once.
-    scratch
-        A :class:`Scratch`.
-    """
+    """Cost of moves by the better of two eviction rules; ``_NEVER`` if an op does not fit."""
     best = _estimate(flat, order, 0, _NEVER, scratch)
     return min(best, _estimate(flat, order, 1, best, scratch))
 

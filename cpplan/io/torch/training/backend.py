@@ -67,17 +67,7 @@ Sizes = tuple[int, ...]
 def many_sizes(
     compiled: CompiledGraph, report: TrainingReport, run: Callable[..., Any]
 ) -> Callable[..., Any] | None:
-    """Function that looks at the sizes of every call; ``None`` for a graph of fixed sizes.
-
-    Parameters
-    ----------
-    compiled
-        The graph, compiled for the sizes with which it was traced.
-    report
-        Report of this plan, which has a memory limit.
-    run
-        Function that runs the plan.
-    """
+    """Function that looks at the sizes of every call; ``None`` for a graph of fixed sizes."""
     names = sizes_of(report.joint.module)
     read = SizeReader(compiled.module.graph.find_nodes(op="placeholder"), names)
     hints = hints_of(report.joint.module)

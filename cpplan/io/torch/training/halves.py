@@ -27,13 +27,6 @@ def split_halves(joint: JointGraph, order: Sequence[str]) -> tuple[GraphModule, 
     """Forward and backward graph module, which run the ops of a schedule in its order.
 
     Their inputs and results are those that AOTAutograd expects of a partition.
-
-    Parameters
-    ----------
-    joint
-        The joint graph.
-    order
-        Names of its ops, which may repeat; the turn occurs once.
     """
     from torch._functorch.partitioners import _extract_fwd_bwd_modules
 

@@ -62,13 +62,7 @@ def keep_saved_inputs(forward: GraphModule) -> None:
 
 
 def workspace_by_inductor(node: Node, values: Mapping[Node, Any]) -> int:
-    """Bytes that a node allocates beside its results where inductor compiles it.
-
-    Raises
-    ------
-    InputError
-        As :func:`cpplan.io.torch.workspaces.workspace_of`.
-    """
+    """Bytes that a node allocates beside its results where inductor compiles it."""
     if node.target not in _BY_KERNEL:
         return 0
     if node.target not in _CONVOLUTIONS or not _changes_layouts():

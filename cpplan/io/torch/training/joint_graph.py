@@ -93,24 +93,7 @@ def read_joint(
     work: Work = work_of,
     workspaces: Workspaces | None = None,
 ) -> JointGraph:
-    """The graph to plan for a joint graph module, or for an inference graph without tangents.
-
-    Parameters
-    ----------
-    module
-        The graph module; only its checkpoint regions and its views without elements are changed.
-    num_fwd_outputs
-        Number of results of the forward pass, which come first.
-    work
-        Function that gives the work of an op; see :mod:`cpplan.io.torch.training.work`.
-    workspaces
-        Bytes that an op allocates beside its results, on the CPU; ``None`` if they do not count.
-
-    Raises
-    ------
-    UnsupportedError
-        Names the nodes that cannot be planned.
-    """
+    """The graph to plan for a joint graph module, or for an inference graph without tangents."""
     _check_nodes(module)
     renew_empty_views(module)
     spoilt = {

@@ -108,13 +108,7 @@ def newest_backend() -> Any:
 
 
 def backend_of(compiled: Any) -> Any:
-    """Backend of a compiled module or function; ``None`` for a module that is not compiled.
-
-    Raises
-    ------
-    InputError
-        If it is neither a module nor compiled.
-    """
+    """Backend of a compiled module or function; ``None`` for a module that is not compiled."""
     from torch import nn
     from torch._dynamo import eval_frame
 

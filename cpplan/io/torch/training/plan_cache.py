@@ -51,13 +51,7 @@ def find_plan(key: str, folder: Path | None) -> dict[str, Any] | None:
 
 
 def keep_plan(key: str, folder: Path | None, plan: dict[str, Any]) -> None:
-    """Keep a plan in this process and, if one is given, in the folder.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to.
-    """
+    """Keep a plan in this process and, if one is given, in the folder."""
     plan = {"format": _FORMAT, **plan}
     _known[key] = plan
     if folder is None:

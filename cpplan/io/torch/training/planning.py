@@ -208,13 +208,7 @@ def _keep(key: str, folder: Path | None, found: dict[str, Any]) -> None:
 
 
 def _search(task: _Task, settings: Settings) -> tuple[dict[str, Any], bool]:
-    """The best schedule found, and True if Ctrl-C ended the search for it.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C ended the search before the limit was kept, and it must be.
-    """
+    """The best schedule found, and True if Ctrl-C ended the search for it."""
     limit = task.limit
     known = KnownSchedules(task.problem, task.given)
     if known.once.peak > (known.least.bytes if limit is None else limit):

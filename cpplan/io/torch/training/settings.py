@@ -163,13 +163,7 @@ def _check_others(given: Mapping[str, Any]) -> None:
 
 
 def limit_in(settings: Settings, unplanned: int, *, trains: bool = True) -> int | None:
-    """Memory limit in bytes, for a step that needs ``unplanned`` bytes without a plan.
-
-    Parameters
-    ----------
-    trains
-        False for a graph without backward pass, which a share does not limit.
-    """
+    """Memory limit in bytes, for a step that needs ``unplanned`` bytes without a plan."""
     limit = settings.memory_limit
     if isinstance(limit, str) and not trains:
         return None

@@ -15,17 +15,7 @@ Work = Callable[["Node", int, int], "int | float"]
 
 
 def work_of(node: Node, operations: int, nbytes: int) -> int:
-    """Work of a node: its operations, or more if its bytes take longer to move.
-
-    Parameters
-    ----------
-    node
-        The node; any function of the same arguments can be given as ``cost``.
-    operations
-        Floating-point operations by ``torch.utils.flop_counter``; elements if it counts none.
-    nbytes
-        Bytes of all storages that it reads and writes.
-    """
+    """Work of a node: its operations, or more if its bytes take longer to move."""
     return max(operations, OPERATIONS_PER_BYTE * nbytes)
 
 
