@@ -18,6 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from cpplan.model.certificates import (
+    CutDuals,
+    CutFlow,
+    ForcedAt,
+    ForcedMoves,
+    LiveBetween,
+    RoomPrices,
+)
+from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 
 # The plans that a bound covers; each value includes the ones before it.
@@ -63,6 +72,8 @@ class ProvedBound(NamedTuple):
         The statement, as one clause.
     any_order
         True if it holds for every order that runs each op once, although it is computed from one.
+    carries
+        Type of the certificate that a plan carries for it; it must be there if that is the proof.
     """
 
     name: str
@@ -71,6 +82,7 @@ class ProvedBound(NamedTuple):
     proof: Proof
     proves: str
     any_order: bool = False
+    carries: type | None = None
 
 
 _PACKING = "no packing of the buffers at this order has a smaller peak"
@@ -106,7 +118,12 @@ PEAK_BOUNDS = (
         "CP-SAT sharing", "given order", "only", "searched", f"{_PACKING}, with any aliases"
     ),
     ProvedBound(
-        FORCED, "every order", "yes", "recomputed", "these bytes are live at one op in every order"
+        FORCED,
+        "every order",
+        "yes",
+        "recomputed",
+        "these bytes are live at one op in every order",
+        carries=ForcedAt,
     ),
     ProvedBound(
         MINIMUM_CUT,
@@ -114,6 +131,7 @@ PEAK_BOUNDS = (
         "yes",
         "certificate",
         "these bytes are live at one op: a flow proves it",
+        carries=CutFlow,
     ),
     ProvedBound(
         "aliases in every order",
@@ -145,6 +163,7 @@ PEAK_BOUNDS = (
         "yes",
         "recomputed",
         "one op, or the end of the model, needs these bytes",
+        carries=ForcedAt,
     ),
     ProvedBound(
         LEAST_PIECE,
@@ -159,6 +178,7 @@ PEAK_BOUNDS = (
         "yes",
         "certificate",
         "at no more work, these bytes are live when one op has done a share of its steps",
+        carries=LiveBetween,
     ),
     ProvedBound(
         "least reach",
@@ -180,6 +200,7 @@ PEAK_BOUNDS = (
         "no",
         "certificate",
         "no schedule has fewer live bytes: duals prove it",
+        carries=CutDuals,
     ),
     ProvedBound(
         COST_AT_CUTS,
@@ -187,6 +208,7 @@ PEAK_BOUNDS = (
         "no",
         "certificate",
         "every schedule of fewer live bytes costs more than the limit on the cost: duals prove it",
+        carries=CutDuals,
     ),
 )
 
@@ -220,6 +242,7 @@ COST_BOUNDS = (
         "no",
         "certificate",
         "no schedule that fits costs less: duals prove it",
+        carries=CutDuals,
     ),
     *(
         ProvedBound(name, "every schedule", "no", "searched", "no schedule that fits costs less")
@@ -242,6 +265,7 @@ MOVED_BOUNDS = (
         "yes",
         "certificate",
         "no plan at this order moves fewer bytes: prices of room in the fast pool prove it",
+        carries=RoomPrices,
     ),
     ProvedBound(
         FORCED_MOVES,
@@ -249,6 +273,7 @@ MOVED_BOUNDS = (
         "yes",
         "certificate",
         "in every order, the tensors live at some ops do not all fit beside their own",
+        carries=ForcedMoves,
     ),
     ProvedBound(
         LEAST_PEAK,
@@ -303,6 +328,30 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
     if bound.sharing == "only" and not plan.sharing:
         return f"bound {name!r} is of tensors that may share bytes, but in the plan they may not"
     return None
+
+
+def applying(
+    table: Iterable[ProvedBound], name: object, plan: Plan, carried: object
+) -> ProvedBound:
+    """The bound of that name, after a check that it applies to the plan and to what this carries.
+
+    Raises
+    ------
+    VerificationError
+        If the table has no such bound, if it proves nothing about the plan, or if its certificate
+        is missing or another bound's.
+    """
+    found = find_bound(table, name)
+    if found is None:
+        raise VerificationError(f"{name!r} is no known bound for plans of this kind")
+    reason = why_not(found, plan)
+    if reason is not None:
+        raise VerificationError(reason)
+    if carried is None and found.proof == "certificate":
+        raise VerificationError(f"the plan cites {name!r}, but has no certificate of it")
+    if carried is not None and (found.carries is None or not isinstance(carried, found.carries)):
+        raise VerificationError(f"the plan has a certificate that bound {name!r} does not use")
+    return found
 
 
 def may_run_again(plan: Plan) -> bool:

@@ -53,7 +53,6 @@ from cpplan.verification.bound_table import (
     MINIMUM_CUT,
     SHARED,
 )
-from cpplan.verification.claims import Floors
 from cpplan.verification.cut_rows import Column, CutRows
 from cpplan.verification.footprint import (
     bytes_in_bodies,
@@ -69,44 +68,43 @@ from cpplan.verification.shared_bound import least_bytes
 from cpplan.verification.storages import Storages, relaxed_storages
 
 
-def cited_floors(
+def cited_bytes(
     program: Program, plan: Plan, accesses: Sequence[Access], runs: Sequence[Run], unsplit: Graph
-) -> Floors:
-    """The bounds on the peak of one pool that the plan cites, proved again.
+) -> int | None:
+    """Bytes that the plan's bound on the peak of one pool proves; ``None`` if it proves nothing.
 
     The program may be one of a graph of pieces; ``unsplit`` is the graph before it was split.
     """
+    name, cited = plan.bound_by, plan.certificate
+    claimed = plan.lower_bound if type(plan.lower_bound) is int else None
+    at = cited.op if isinstance(cited, ForcedAt) else None
     what = program.graph, plan.residency, plan.sharing, accesses, runs
-    ends, flow = (plan.first, plan.last), plan.certificate
-    if plan.bound_by == SHARED:
-        if not plan.sharing:
-            return Floors()
-        return Floors(shared=least_bytes(plan.sharing, accesses, runs))
-    at = flow.op if isinstance(flow, ForcedAt) else None
-    bound = plan.lower_bound if type(plan.lower_bound) is int else None
-    if bound == 0 and plan.bound_by in (FORCED, FOOTPRINT, LEAST_PIECE):
-        return Floors(forced=0, footprint=0, piece=0)
-    if plan.bound_by == FOOTPRINT:
-        return Floors(footprint=least_footprint(*what, at=at, enough=bound))
-    if plan.bound_by == LEAST_PIECE:
-        return Floors(piece=least_piece(unsplit, plan.residency, plan.sharing))
-    if plan.bound_by == LIVE_BETWEEN and isinstance(flow, LiveBetween):
-        return Floors(between=bytes_at_moment(unsplit, plan.residency, plan.sharing, flow))
-    if plan.bound_by == FORCED:
-        return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
-    if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):
-        found = minimum_cut_bytes(
-            program.graph, plan.residency, flow, accesses, runs, ends, plan.sharing
+    ends = plan.first, plan.last
+    if claimed == 0 and name in (FORCED, FOOTPRINT, LEAST_PIECE):
+        return 0
+    if name == SHARED and plan.sharing:
+        return least_bytes(plan.sharing, accesses, runs)
+    if name == FOOTPRINT:
+        return least_footprint(*what, at=at, enough=claimed)
+    if name == FORCED:
+        return forced_live_bytes(*what, ends, at=at, enough=claimed)
+    if name == MINIMUM_CUT and isinstance(cited, CutFlow):
+        return minimum_cut_bytes(
+            program.graph, plan.residency, cited, accesses, runs, ends, plan.sharing
         )
-        return Floors(cut=found)
-    if bound is not None and isinstance(flow, CutDuals) and _covers(flow, plan):
-        less = program.graph, plan.residency, flow, bound - 1, plan.order, accesses, runs
-        most = plan.cost_limit
-        if plan.bound_by == LIVE_AT_CUTS and holds_no_schedule(*less):
-            return Floors(cuts=bound)
-        if plan.bound_by == COST_AT_CUTS and most is not None and least_cost(*less) > most:
-            return Floors(cuts=bound)
-    return Floors()
+    if name == LEAST_PIECE:
+        return least_piece(unsplit, plan.residency, plan.sharing)
+    if name == LIVE_BETWEEN and isinstance(cited, LiveBetween):
+        return bytes_at_moment(unsplit, plan.residency, plan.sharing, cited)
+    if claimed is None or not isinstance(cited, CutDuals) or not _covers(cited, plan):
+        return None
+    less = program.graph, plan.residency, cited, claimed - 1, plan.order, accesses, runs
+    most = plan.cost_limit
+    if name == LIVE_AT_CUTS and holds_no_schedule(*less):
+        return claimed
+    if name == COST_AT_CUTS and most is not None and least_cost(*less) > most:
+        return claimed
+    return None
 
 
 def cited_cost(

@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.model.certificates import CutDuals, CutFlow, ForcedAt, LiveBetween
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
 from cpplan.verification.bound_table import (
-    COST_AT_CUTS,
     COST_BOUNDS,
     FIXED,
-    FOOTPRINT,
-    FORCED,
     LARGEST,
-    LEAST_PIECE,
-    LINEAR_AT_CUTS,
     LIVE,
-    LIVE_AT_CUTS,
-    LIVE_BETWEEN,
-    MINIMUM_CUT,
     PEAK_BOUNDS,
     POOL_BOUNDS,
-    SHARED,
     Proof,
-    ProvedBound,
-    find_bound,
-    why_not,
+    applying,
 )
 from cpplan.verification.pool_bounds import proved_levels, proved_total
 from cpplan.verification.pool_objective import objective_levels, pool_peaks
 from cpplan.verification.rectangles import Rectangles, check_bound
-
-
-class Floors(NamedTuple):
-    """Bounds that the checker proves itself, bytes; ``None`` if the plan does not need one.
-
-    Attributes
-    ----------
-    shared
-        Bytes needed at the plan's order, with any aliases.
-    forced
-        Bytes needed by every order that runs each op once.
-    footprint
-        Bytes needed by every schedule.
-    cut
-        Bytes needed by every order that runs each op once, proved by the plan's flow.
-    piece
-        Bytes needed however ops are split.
-    cuts
-        Bytes needed by every schedule, proved by the plan's duals.
-    """
-
-    shared: int | None = None
-    forced: int | None = None
-    footprint: int | None = None
-    cut: int | None = None
-    piece: int | None = None
-    between: int | None = None
-    cuts: int | None = None
 
 
 class Proofs(NamedTuple):
@@ -71,18 +30,6 @@ class Proofs(NamedTuple):
     bound: Proof | None = None
     cost_bound: Proof | None = None
     moved_bound: Proof | None = None
-
-
-_NO_FLOORS = Floors()
-# Bound -> type of the certificate that proves it.
-_CARRIED: Mapping[str, type] = {
-    MINIMUM_CUT: CutFlow,
-    FORCED: ForcedAt,
-    FOOTPRINT: ForcedAt,
-    LIVE_AT_CUTS: CutDuals,
-    COST_AT_CUTS: CutDuals,
-    LIVE_BETWEEN: LiveBetween,
-}
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
@@ -108,17 +55,18 @@ def check_claims(
     needed: Problem,
     plan: Plan,
     rectangles: Rectangles,
-    floors: Floors = _NO_FLOORS,
+    proved: int | None = None,
     least_cost: int | float | None = None,
 ) -> Proofs:
     """Check bound and status of a plan for one pool, and say how.
 
-    ``least_cost`` is the lower bound on the cost that the plan's duals prove.
+    ``proved`` has the bytes that the bound cited proves, ``least_cost`` the cost that the plan's
+    duals prove.
     """
     bound, proof = plan.lower_bound, None
     if bound is not None:
         _check_integer_bound(plan)
-        proof = _check_proof(needed, plan, rectangles, floors)
+        proof = _check_proof(needed, plan, rectangles, proved)
     elif plan.certificate is not None:
         raise VerificationError("the plan has a certificate, but claims no bound")
     if plan.objective_value or plan.objective_bound:
@@ -199,7 +147,7 @@ def _check_levels(
     needed: Problem, plan: Plan, value: tuple[int | float, ...], least: int | None
 ) -> Proof:
     """Check the bounds on an objective's levels, and say how; ``needed`` as for sharing."""
-    cited = [applying(POOL_BOUNDS, name, plan) for name in str(plan.bound_by).split("; ")]
+    cited = [applying(POOL_BOUNDS, name, plan, None) for name in str(plan.bound_by).split("; ")]
     bound = tuple(plan.objective_bound)
     proved = proved_levels(needed, plan.objective, value, least or 0)
     if bound <= proved:
@@ -212,36 +160,16 @@ def _check_levels(
     return "searched"
 
 
-def applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBound:
-    """The bound of that name in the table; raises if there is none or it does not apply."""
-    found = find_bound(table, name)
-    if found is None:
-        raise VerificationError(f"{name!r} is no known bound for plans of this kind")
-    reason = why_not(found, plan)
-    if reason is not None:
-        raise VerificationError(reason)
-    return found
-
-
 def _check_cost(plan: Plan, proved: int | float | None) -> Proof:
     """Check the bound on the cost; a plan that runs ops again is optimal if its cost meets it."""
     cost, bound = plan.cost, plan.cost_bound
     limited = plan.capacity is not None or all(pool.capacity is not None for pool in plan.pools)
     if cost is None or bound is None or not limited:
         raise VerificationError("a bound on the cost needs a cost and a capacity")
-    found = find_bound(COST_BOUNDS, plan.cost_bound_by)
-    reason = None if found is None else why_not(found, plan)
-    if found is None or reason is not None:
-        why = "" if reason is None else f": {reason}"
-        raise VerificationError(f"{plan.cost_bound_by!r} is no bound on this plan's cost{why}")
+    found = applying(COST_BOUNDS, plan.cost_bound_by, plan, plan.cost_certificate)
     if found.proof == "recomputed" and bound != plan.base_cost:
         raise VerificationError(
             f"running every op once costs {plan.base_cost}, but the bound on the cost is {bound}"
-        )
-    if (plan.cost_certificate is not None) != (found.name == LINEAR_AT_CUTS):
-        raise VerificationError(
-            f"the cost is bounded by {found.name!r}, but the plan has "
-            f"{'no' if plan.cost_certificate is None else 'a'} cost_certificate"
         )
     if found.proof == "certificate" and (proved is None or not bound <= proved):
         raise VerificationError(
@@ -273,15 +201,9 @@ def _check_integer_bound(plan: Plan) -> None:
         raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
 
 
-def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
+def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, proved: int | None) -> Proof:
     """Check that the cited bound proves what the plan claims, and return the kind of proof."""
-    bound, found = plan.lower_bound, applying(PEAK_BOUNDS, plan.bound_by, plan)
-    if plan.certificate is not None and not isinstance(
-        plan.certificate, _CARRIED.get(found.name, ())
-    ):
-        raise VerificationError(
-            f"the plan has a certificate that bound {found.name!r} does not use"
-        )
+    bound, found = plan.lower_bound, applying(PEAK_BOUNDS, plan.bound_by, plan, plan.certificate)
     assert bound is not None
     if found.name == LIVE:
         check_bound(rectangles, needed.alignment, bound)
@@ -294,38 +216,11 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
     elif found.name == LARGEST:
         if bound > needed.size.max(initial=0):
             raise VerificationError(f"no buffer has {bound} B, as the lower bound claims")
-    elif found.name == SHARED:
-        _compare(f"{SHARED}, prove a lower bound", floors.shared, bound)
-    elif found.name == FORCED:
-        _compare(f"{FORCED} prove a lower bound", floors.forced, bound)
-    elif found.name == MINIMUM_CUT:
-        if plan.certificate is None:
-            raise VerificationError(
-                "the lower bound is a minimum cut, but the plan has no certificate"
-            )
-        _compare("the flow proves a lower bound", floors.cut, bound)
-    elif found.name in (LIVE_AT_CUTS, COST_AT_CUTS):
-        if plan.certificate is None:
-            raise VerificationError(
-                f"the lower bound is {found.name!r}, but the plan has no certificate"
-            )
-        _compare("the duals prove a lower bound", floors.cuts, bound)
-    elif found.name == FOOTPRINT:
-        _compare("the ops prove a least footprint", floors.footprint, bound)
-    elif found.name == LEAST_PIECE:
-        _compare("pieces of the ops prove a lower bound", floors.piece, bound)
-    elif found.name == LIVE_BETWEEN:
-        if plan.certificate is None:
-            raise VerificationError(
-                f"the lower bound is {found.name!r}, but the plan has no certificate"
-            )
-        _compare("the certificate's moment proves a lower bound", floors.between, bound)
+    elif found.proof != "searched" and (proved is None or bound > proved):
+        raise VerificationError(
+            f"{found.name!r} proves a lower bound of {proved} B, but the plan claims {bound} B"
+        )
     return found.proof
-
-
-def _compare(what: str, proved: int | None, bound: int) -> None:
-    if proved is None or bound > proved:
-        raise VerificationError(f"{what} of {proved} B, but the plan claims {bound} B")
 
 
 def check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ...] | None) -> None:

@@ -15,8 +15,8 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program
 from cpplan.program.timeline import least_time, run_time
-from cpplan.verification.bound_table import EVERY_OP_ONCE, FORCED_MOVES, MOVED_BOUNDS, ROOM_PRICES
-from cpplan.verification.claims import Proofs, applying, check_status, is_integer, is_number
+from cpplan.verification.bound_table import EVERY_OP_ONCE, MOVED_BOUNDS, applying
+from cpplan.verification.claims import Proofs, check_status, is_integer, is_number
 from cpplan.verification.forced_moves import forced_moves_floor
 from cpplan.verification.lowering import Lowered
 from cpplan.verification.moved_bound import moved_bytes_floor
@@ -88,10 +88,6 @@ def copied_with_moves(lowered: Lowered) -> int | None:
     return copied_bytes(described, program, lowered.plan, lowered.accesses)
 
 
-# Bound -> type of the certificate that proves it.
-_CARRIED = {ROOM_PRICES: RoomPrices, FORCED_MOVES: ForcedMoves}
-
-
 def check_time(program: Program, plan: Plan) -> None:
     """Check the time that a plan with moves claims, if it claims any."""
     if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
@@ -142,22 +138,18 @@ def check_moved_claims(
         raise VerificationError(
             "a plan with moves may bound only its bytes moved or its time: it has another bound"
         )
-    found = applying(MOVED_BOUNDS, name, plan)
+    found = applying(MOVED_BOUNDS, name, plan, plan.moved_certificate)
     if again and (found.reach != "every schedule" or plan.scope != "every order"):
         raise VerificationError(
             f"bound {found.name!r} is of ops that run once, but in the plan ops run again"
-        )
-    carried = None if plan.moved_certificate is None else type(plan.moved_certificate)
-    if carried is not _CARRIED.get(found.name):
-        raise VerificationError(
-            f"bound {found.name!r} and the plan's moved_certificate are of different kinds"
         )
     if found.proof != "searched":
         proved = floor(found.name)
         if bound > proved:  # type: ignore[operator]
             unit = "cycles" if timed else "B"
             raise VerificationError(
-                f"{found.name} prove a lower bound of {proved} {unit}, but the plan claims {bound}"
+                f"{found.name!r} proves a lower bound of {proved} {unit}, but the plan claims "
+                f"{bound} {unit}"
             )
     check_status(plan, (value,), (bound,))
     return Proofs(moved_bound=found.proof)

@@ -34,8 +34,7 @@ from cpplan.verification.bound_table import (
     MINIMUM_CUT,
     SHARED,
 )
-from cpplan.verification.cited_bounds import cited_cost, cited_floors
-from cpplan.verification.claims import Floors
+from cpplan.verification.cited_bounds import cited_bytes, cited_cost
 from cpplan.verification.final_values import check_ends
 from cpplan.verification.footprint import forced_by
 from cpplan.verification.hand_overs import (
@@ -69,15 +68,16 @@ _PIECES = (LEAST_PIECE, LIVE_BETWEEN)
 class Needs(NamedTuple):
     """Buffers that a plan must have, unions of related buffers, and bounds proved.
 
-    ``apart`` is the problem of bytes that no plan shares, if bytes may be shared by choice;
-    ``disjoint`` is true if buffers share bytes only where one takes them over from another;
+    ``proved`` has the bytes that the bound cited proves; in several pools, the bytes needed with
+    any aliases. ``apart`` is the problem of bytes that no plan shares, if bytes may be shared by
+    choice; ``disjoint`` is true if buffers share bytes only where one takes them over from another;
     ``least_cost`` is the lower bound on the cost that duals prove.
     """
 
     buffers: Problem
     unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None
     apart: Problem | None = None
-    floors: Floors = Floors()
+    proved: int | None = None
     disjoint: bool = False
     least_cost: int | float | None = None
 
@@ -111,14 +111,13 @@ def check_program_plan(lowered: Lowered) -> Needs:
     unions = shared_unions(plan, accesses, runs)
     cost = cited_cost(program, plan, accesses, runs)
     if is_peak(needed, plan.objective):
-        floors = cited_floors(program, plan, accesses, runs, lowered.model)
-        return Needs(needed, unions, floors=floors, least_cost=cost)
+        proved = cited_bytes(program, plan, accesses, runs, lowered.model)
+        return Needs(needed, unions, proved=proved, least_cost=cost)
     claims = bool(plan.objective_bound) or plan.lower_bound is not None
     if not (plan.sharing and claims):
         return Needs(needed, unions, least_cost=cost)
     apart = never_shared(needed, plan.sharing, accesses, runs)
-    floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
-    return Needs(needed, unions, apart, floors)
+    return Needs(needed, unions, apart, least_bytes(plan.sharing, accesses, runs))
 
 
 def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
@@ -135,9 +134,9 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
         check_costs(program, plan)
         check_first_last(plan)
         check_ends(program.graph, plan, None)
-        floors = cited_floors(program, plan, (), (), program.graph) if peak else Floors()
+        found = cited_bytes(program, plan, (), (), program.graph) if peak else None
         least = cited_cost(program, plan, (), ())
-        return Needs(needed, floors=floors, least_cost=least)
+        return Needs(needed, proved=found, least_cost=least)
     if not peak or plan.bound_by in (FOOTPRINT, MINIMUM_CUT):
         return None
     allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
@@ -149,21 +148,20 @@ def _check_single_runs(program: Program, plan: Plan) -> Needs | None:
         return None
     if not find_disjoint(plan.relations, allowed.hand_overs, needed, offset):
         return None
-    floors = Floors()
+    found = None
     if plan.sharing and plan.bound_by == SHARED:
-        shared = least_bytes_handed_over(allowed, needed)
-        if shared is None:
+        found = least_bytes_handed_over(allowed, needed)
+        if found is None:
             return None
-        floors = Floors(shared=shared)
     if plan.bound_by in _PIECES:
-        floors = cited_floors(program, plan, (), (), program.graph)
+        found = cited_bytes(program, plan, (), (), program.graph)
     if plan.bound_by == FORCED:
-        floors = Floors(forced=_forced_by_hand_overs(program, plan, needed, allowed))
+        found = _forced_by_hand_overs(program, plan, needed, allowed)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, None)
     least = cited_cost(program, plan, (), ())
-    return Needs(needed, floors=floors, disjoint=True, least_cost=least)
+    return Needs(needed, proved=found, disjoint=True, least_cost=least)
 
 
 def _moves_alone(plan: Plan) -> bool:

@@ -154,11 +154,11 @@ def _check_placed(source: Lowered | Problem, plan: Plan) -> Proofs:
         check_all_apart(needed, rectangles, pool, offset, needs.unions)
     check_peak(needed, plan, pool, offset)
     if not is_peak(needed, plan.objective):
-        shared, cost = needs.floors.shared, needs.least_cost
-        proofs = check_pooled_claims(needed, plan, pool, offset, shared, needs.apart, cost)
+        least = needs.proved, needs.apart, needs.least_cost
+        proofs = check_pooled_claims(needed, plan, pool, offset, *least)
     else:
         padded = needed.aligned_to(needed.pools[0].alignment)
-        proofs = check_claims(padded, plan, rectangles, needs.floors, needs.least_cost)
+        proofs = check_claims(padded, plan, rectangles, needs.proved, needs.least_cost)
     return proofs
 
 

@@ -43,7 +43,7 @@ def test_a_worse_bound_for_it_is_refused():
     plan = cpplan.solve(graph)
     assert plan.peak == 128
     claim = replace(plan, sharing=("in place",), bound_by="live bytes, shared")
-    with pytest.raises(VerificationError, match=r"prove a lower bound of 73 B.* claims 128 B"):
+    with pytest.raises(VerificationError, match=r"proves a lower bound of 73 B.* claims 128 B"):
         cpplan.verify(graph, claim)
 
 

@@ -117,7 +117,7 @@ def test_a_certificate_of_forced_moves_is_checked_again() -> None:
     assert plan_from_dict(plan_to_dict(plan)) == plan
     at = proof.certificate.at
     for wrong, said in (
-        ((), "prove a lower bound of 0 B"),
+        ((), "proves a lower bound of 0 B"),
         (at + at[:1], "the same op twice"),
         ((ForcedAt("?"),), r"unknown op '\?'"),
     ):

@@ -110,9 +110,9 @@ def test_bound_of_every_order_is_proved_at_the_op_that_the_plan_names() -> None:
     assert check_plan(graph, plan).moved_bound == "certificate"
     assert plan_from_dict(plan_to_dict(plan)) == plan
     for wrong, said in (
-        (ForcedMoves((ForcedAt("i"),)), "prove a lower bound of 0 B, but the plan claims 16"),
+        (ForcedMoves((ForcedAt("i"),)), "proves a lower bound of 0 B, but the plan claims 16"),
         (ForcedMoves((ForcedAt("?"),)), r"unknown op '\?'"),
-        (None, "are of different kinds"),
+        (None, "has no certificate of it"),
     ):
         with pytest.raises(VerificationError, match=said):
             cpplan.verify(graph, replace(plan, moved_certificate=wrong))

@@ -200,7 +200,7 @@ def test_raised_bound_with_sharing_is_refused():
         verify,
         graph,
         replace(wasteful, **claims),
-        "live bytes, shared, prove a lower bound of 10 B, but the plan claims 11 B",
+        "'live bytes, shared' proves a lower bound of 10 B, but the plan claims 11 B",
     )
     verify(graph, replace(wasteful, **{**claims, "lower_bound": 10}))
     rejected(
@@ -217,7 +217,7 @@ def test_less_freedom_proves_more():
     plan = plan_at(graph, [], x=16, a=8, b=12, y=0)
     plan = replace(plan, sharing=("in place",), lower_bound=16, bound_by="live bytes, shared")
     verify(graph, plan)
-    rejected(verify, graph, replace(plan, sharing=BOTH), "prove a lower bound of 10 B")
+    rejected(verify, graph, replace(plan, sharing=BOTH), "proves a lower bound of 10 B")
 
 
 @pytest.mark.parametrize("shift", [-1, 1, 3])
@@ -436,6 +436,6 @@ def test_raised_bounds_are_rejected():
         )
         verify(graph, wasteful)
         raised = replace(wasteful, lower_bound=plan.lower_bound + 1)
-        rejected(verify, graph, raised, f"prove a lower bound of {plan.lower_bound} B, but")
+        rejected(verify, graph, raised, f"proves a lower bound of {plan.lower_bound} B, but")
         refused += 1
     assert refused > 25

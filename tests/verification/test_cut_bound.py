@@ -157,7 +157,7 @@ def test_bytes_within_a_cost_are_proved_again():
     assert check_plan(graph, plan).bound == "certificate"
     assert plan.cost <= plan.cost_limit == 1.2 * plan.base_cost
     for change, message in (
-        ({"cost_limit": 3 * plan.base_cost}, "prove a lower bound of None B"),
+        ({"cost_limit": 3 * plan.base_cost}, "proves a lower bound of None B"),
         ({"cost_limit": None}, "the plan has none"),
         ({"cost_limit": plan.cost - 1}, "beyond its cost_limit"),
         ({"cost_limit": "much"}, "beyond its cost_limit of 'much'"),
@@ -189,17 +189,15 @@ def test_bounds_at_cuts_are_proved_again():
     graph, plan = least_bytes()
     assert (plan.peak, plan.lower_bound) == (11, 11)
     assert check_plan(graph, plan).bound == "certificate"
-    with pytest.raises(
-        VerificationError, match="live bytes at cuts', but the plan has no certificate"
-    ):
+    with pytest.raises(VerificationError, match="live bytes at cuts', but has no certificate"):
         verify(graph, replace(plan, certificate=None))
     raised = replace(plan, offset=plan.offset + 1, peak=12, lower_bound=12)
-    with pytest.raises(VerificationError, match="prove a lower bound of None B"):
+    with pytest.raises(VerificationError, match="proves a lower bound of None B"):
         verify(graph, raised)
     assert check_plan(graph, replace(raised, lower_bound=11, status="feasible"))
     ordered = replace(plan, certificate=plan.certificate._replace(given_order=True))
     assert plan.scope == "every order"
-    with pytest.raises(VerificationError, match="prove a lower bound of None B"):
+    with pytest.raises(VerificationError, match="proves a lower bound of None B"):
         verify(graph, ordered)
     assert check_plan(graph, replace(ordered, scope="given order"))
 
