@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from cpplan.io.plain_rows import read_fields
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph
 from cpplan.model.names import name_of_file
@@ -61,8 +60,6 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?
 _LIMIT = 1 << 62  # so that the end of a buffer still fits 64 bits
 # Rows read at once: few enough that they are gone before garbage collection comes to them.
 _CHUNK = 1 << 9
-# Characters read at once if all rows are plain, and those of a file that is read row by row.
-_PIECE, _FEW = 1 << 20, 1 << 22
 _LONGEST = csv.field_size_limit()
 # The csv module neither writes nor reads it.
 _WITHOUT_NUL = sys.version_info < (3, 11)
@@ -71,9 +68,6 @@ _WITHOUT_NUL = sys.version_info < (3, 11)
 def read_problem(path: str | PathLike[str]) -> Problem:
     """Read a packing problem. A header alone is a problem without buffers."""
     text = read_text(path)
-    plain = _read_plain(text, path) if len(text) > _FEW else None
-    if plain is not None:
-        return plain
     chunks = _chunks(text, path)
     first = next(chunks, None)
     if first is None:
@@ -173,29 +167,6 @@ def write_problem(
     write_text(path, stream.getvalue())
 
 
-def _read_plain(text: str, path: str | PathLike[str]) -> Problem | None:
-    """The problem of a file in which all rows are plain and right, without gaps; else ``None``."""
-    line = text[: text.find("\n") + 1]
-    header = line.strip().split(",")
-    try:
-        columns = _columns(header, path)
-    except InputError:
-        return None
-    table = _Table(text, path, closed="end" in map(str.strip, header))
-    at = len(line)
-    while at < len(text):
-        cut = text.find("\n", at + _PIECE) + 1 or len(text)
-        found = read_fields(text[at:cut], len(columns), columns.index("id"), _LONGEST)
-        if found is None or "gaps" in columns:
-            return None
-        table.add_plain(*found, [column for column in columns if column != "id"])
-        at = cut
-    try:
-        return table.problem()
-    except InputError:
-        return None
-
-
 class _Table:
     """Columns as they grow, chunk by chunk, so that a million rows are never a million lists."""
 
@@ -229,17 +200,6 @@ class _Table:
         for row, value in enumerate(values.get("gaps", ()), first):
             if gaps := [self._gap(row, piece) for piece in value.split()]:
                 self.gaps[row] = gaps
-
-    def add_plain(
-        self, names: Sequence[str], numbers: Sequence[Ints], columns: Sequence[str]
-    ) -> None:
-        first = len(self.names)
-        self.names.extend(names)
-        for column, values in zip(columns, numbers, strict=True):
-            if column in self.integers:
-                self.integers[column].frombytes(values.tobytes())
-            else:
-                self.sparse[column].update(enumerate(values.tolist(), first))
 
     def problem(self) -> Problem:
         try:

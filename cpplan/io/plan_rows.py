@@ -2,8 +2,7 @@
 
 Parsed as a whole, a plan of a million buffers is a million objects and takes a gigabyte. Plans are
 written with a line a buffer; where the file is so, and its rows right, they are read piece by
-piece, and plain rows without an object a row. Any other file is parsed as a whole, which also says
-what is wrong.
+piece. Any other file is parsed as a whole, which also says what is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.io.plain_rows import read_buffers
 from cpplan.io.plan_fields import right_columns
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.json_file import parse_json, parse_values, read_text
@@ -111,12 +109,11 @@ def _by_rows(text: str) -> tuple[Any, BufferColumns] | None:
 
 def _columns(text: str) -> dict[str, Any] | None:
     """The columns of some rows; ``None`` unless all are right."""
-    plain = read_buffers(text)
-    if plain is not None:
-        names, (size, lower, upper, offset), pools = plain
-        return {
-            "name": names, "size": size, "lower": lower, "upper": upper, "offset": offset,
-            "pool": pools,
-        }  # fmt: skip
     rows = parse_values(f"[{text}]")
-    return right_columns(rows) if rows else None
+    columns = right_columns(rows) if rows else None
+    if columns is None:
+        return None
+    whole = {key: np.array(columns[key], np.int64) for key in ("size", "lower", "upper")}
+    offset = columns["offset"]
+    placed = None not in offset
+    return {**columns, **whole, "offset": np.array(offset, np.int64) if placed else offset}
