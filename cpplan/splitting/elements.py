@@ -49,7 +49,7 @@ def line_cuts(problem: SplitProblem, most: int) -> Iterator[list[Pieces]]:
         found, count = [], 0
         for op in problem.ops:
             axes = problem.axes(op).values() if op.cost else ()
-            axis = next((axis for axis in axes if _writes_along(op, axis, place)), None)
+            axis = next((axis for axis in axes if writes_along(op, axis, place)), None)
             count += 1 if axis is None else axis.extent
             if axis is not None and axis.extent > 1:
                 n = problem.steps(op, axis.name)
@@ -59,7 +59,7 @@ def line_cuts(problem: SplitProblem, most: int) -> Iterator[list[Pieces]]:
             yield found
 
 
-def _writes_along(op: Op, axis: Axis, place: int) -> bool:
+def writes_along(op: Op, axis: Axis, place: int) -> bool:
     """True if the pieces of an op along an axis divide an axis of its first output."""
     window = axis.window.get(op.outputs[0]) if op.outputs else None
     return window is not None and window.axis == place

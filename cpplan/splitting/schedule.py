@@ -191,7 +191,7 @@ def _cut_in_place(
             for axis in (axis for axis in op.axes if axis.name in problem.axes(op)):
                 own = cuts.get(op.name, {})
                 interior = _shared_cuts(op, axis, at)
-                if axis.name in own or not interior or _overlaps(op, axis, own):
+                if axis.name in own or not interior or overlaps(op, axis, own):
                     continue
                 if any(position % problem.steps(op, axis.name) for position in interior):
                     continue
@@ -215,7 +215,7 @@ def _shared_cuts(op: Op, axis: Axis, at: Mapping[str, Sequence[Collection[int]]]
     return sorted(found)
 
 
-def _overlaps(op: Op, axis: Axis, own: Collection[str]) -> bool:
+def overlaps(op: Op, axis: Axis, own: Collection[str]) -> bool:
     """True if one of the axes already cut has a window along the same axis of a tensor."""
     places = {(w.tensor, w.axis) for other in op.axes if other.name in own for w in other.windows}
     return any((w.tensor, w.axis) in places for w in axis.windows)

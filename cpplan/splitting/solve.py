@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle
 from types import MappingProxyType
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from cpplan.splitting.bounds import LeastPiece, least_piece
 from cpplan.splitting.candidates import COST_LEVELS, Candidates
 from cpplan.splitting.elements import element_cuts, line_cuts
 from cpplan.splitting.frontier import Choice, Division, Frontier
+from cpplan.splitting.halves import halved, order_of_parts
 from cpplan.splitting.loops import SPLITTING
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
@@ -43,6 +44,8 @@ _TRIALS_SHARE = 0.5
 _AGAIN_SHARE = 0.25
 # Share of the time left for the best order of a plan's pieces, and of single lines.
 _ORDER_SHARE = 0.5
+# Share of the time left for the best order of the halves of pieces, the last thing searched.
+_LAST_ORDER_SHARE = 0.8
 # Share of the time left for each cost at which a plan may fit into a limit.
 _LIMIT_SHARE = 0.35
 # Time reserved to check the plan, as a multiple of the time to derive its pieces.
@@ -89,6 +92,8 @@ class Split:
         True if plans were ranked by their peak plus bytes for their pieces.
     derived
         Seconds that it took to derive the pieces and their order.
+    ordered
+        True if the order of the pieces was searched.
     """
 
     packed: Packed
@@ -101,6 +106,7 @@ class Split:
     limit: int | None = None
     weighed: bool = False
     derived: float = 0.0
+    ordered: bool = False
 
 
 class SplitSearch:
@@ -281,24 +287,57 @@ class SplitSearch:
                 self.pack_again(split, deadline.share(share))
                 best = min(best, split, key=self._rank)
         best = min(best, self._reordered(best, deadline.share(_ORDER_SHARE)), key=self._rank)
+        halved = self._halved(best, deadline)
+        if halved is not best:
+            self.pack_again(halved, deadline.share(_AGAIN_SHARE))
+            ordered = self._reordered(halved, deadline.share(_LAST_ORDER_SHARE))
+            best = min(best, halved, ordered, key=self._rank)
         self.pack_again(best, deadline)
         return best
 
+    def _halved(self, split: Split, deadline: Deadline) -> Split:
+        """The plan with its pieces cut in two, again and again, while fewer bytes are then live.
+
+        The parts run in the order of the pieces.
+        """
+        most, program = tuned(SplittingTuning).most_halves, split.packed.source
+        assert isinstance(program, Program)
+        if split.graph is None or _runs_again(split) or len(program.order) > most:
+            return split
+        rank = max((len(tensor.shape or ()) for tensor in self.problem.graph.tensors), default=0)
+        places, failed = cycle(range(rank)), 0
+        while failed < rank and not deadline.expired():
+            assert split.graph is not None
+            finer = halved(self.problem, split.graph, next(places))
+            failed += 1
+            if finer is None or len(finer.graph.ops) > most:
+                continue
+            deadline.spend(_WORK_PER_PIECE * len(finer.graph.ops))
+            assert isinstance(split.packed.source, Program)
+            order = order_of_parts(split.graph, split.packed.source.order, finer)
+            packed = self._pack(Program(finer.graph, tuple(order)), deadline, quick=True)
+            self._report(f"{len(finer.graph.ops)} halves of pieces, {packed.peak} B packed")
+            found = replace(self._split(packed, finer), derived=split.derived)
+            if self._floor(found) < self._floor(split):
+                split, failed = found, 0
+        return split
+
     def _reordered(self, split: Split, deadline: Deadline) -> Split:
-        """The plan in the best order of its pieces found, if its packing is as good as can be.
+        """The plan in the best order of its pieces found, if that was not searched yet.
 
         Regions run one after another, and the pieces of each in an order that its style fixes. A
-        plan in which pieces run again keeps that.
+        plan in which pieces run again keeps that, and so does one that packing may still improve.
         """
         packed = split.packed
         assert isinstance(packed.source, Program)
         packable = packed.peak > packed.bound.value
-        again = len(packed.source.order) > len(packed.source.graph.ops)
-        if packable or again or split.graph is None or deadline.expired():
+        if packable or split.ordered or _runs_again(split):
+            return split
+        if split.graph is None or deadline.expired():
             return split
         found = self._in_best_order(split.graph, packed.source.order, deadline)
         self._report(f"{len(packed.source.order)} pieces in another order, {found.peak} B packed")
-        return replace(split, packed=found)
+        return replace(split, packed=found, ordered=True)
 
     def _in_best_order(
         self, pieces: PieceGraph, order: Sequence[int], deadline: Deadline
@@ -463,9 +502,16 @@ class SplitSearch:
                 deadline.spend(_WORK_PER_PIECE * len(given))
                 packed = self._in_best_order(graph, given, deadline.share(_ORDER_SHARE))
                 self._report(f"{len(graph.graph.ops)} single steps, {packed.peak} B packed")
-                yield replace(self._split(packed, graph), derived=derived)
+                yield replace(self._split(packed, graph), derived=derived, ordered=True)
 
     def _split(self, packed: Packed, graph: PieceGraph) -> Split:
         assert isinstance(packed.source, Program)
         cost = packed.source.cost
         return Split(packed, graph.cuts, graph, cost, self.base, self.least, weighed=self._weighed)
+
+
+def _runs_again(split: Split) -> bool:
+    """True if some piece runs more than once."""
+    program = split.packed.source
+    assert isinstance(program, Program)
+    return len(program.order) > len(program.graph.ops)

@@ -465,6 +465,7 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     "pieces without coarse steps": (PIECES, ((frontier, "_coarsely", lambda *_: iter(())),)),
     "pieces without feet of hills": (PIECES, {"splitting": {"hills": 0}}),
     "pieces without single steps": (PIECES, {"splitting": {"most_elements": 0}}),
+    "pieces without halves": (PIECES, {"splitting": {"most_halves": 0}}),
     "pieces without packing again": (PIECES, {"splitting": {"most_packed_again": 0}}),
     "symbols without rewriting": (of_symbols, ((bounding, "MOST_EFFORT", 0),)),
     "symbols without corners": (of_symbols, ((bounding, "MOST_CORNERS", 0),)),
