@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Literal
 
@@ -52,7 +53,6 @@ def storages(
     started = begin_of_command()
     check_outputs(model, json_path, {})
     from cpplan.io import load
-    from cpplan.io.json_text import indented
     from cpplan.packing.storage_ids import share_storages
     from cpplan.runtime.atomic import write_text
     from cpplan.runtime.collection import keeping_objects
@@ -74,7 +74,7 @@ def storages(
             workers=workers,
             seed=seed,
         )
-    text = indented(found.to_dict()) + "\n"
+    text = json.dumps(found.to_dict(), indent=1) + "\n"
     if json_path == "-":
         print_out(text)
         return

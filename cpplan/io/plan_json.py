@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from json.encoder import encode_basestring_ascii
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpplan.io.codec import Form, changed_fields, to_json
-from cpplan.io.json_text import indented_fields, quoted
 from cpplan.io.plan_fields import ALWAYS, buffer_columns, check_derived, check_fields, plan_forms
 from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
 from cpplan.model.certificates import read_cut_duals
@@ -127,7 +127,7 @@ def format_plan(values: Mapping[str, Any]) -> str:
 def _opening(values: Mapping[str, Any]) -> str:
     """The text before the buffers."""
     fields = {key: value for key, value in values.items() if key != "buffers"}
-    return "{\n" + indented_fields(fields)
+    return json.dumps(fields, indent=1).removesuffix("\n}")
 
 
 def _format_columns(
@@ -141,7 +141,7 @@ def _format_columns(
     """One object a line, as ``json.dumps`` writes it, by a few calls in all."""
     pool_texts = {name: json.dumps(name) for name in set(pools)}
     rows = zip(
-        quoted(names), sizes, lowers, uppers,
+        map(encode_basestring_ascii, names), sizes, lowers, uppers,
         ["null" if offset is None else offset for offset in offsets],
         [pool_texts[name] for name in pools], strict=True,
     )  # fmt: skip
