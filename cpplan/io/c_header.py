@@ -6,6 +6,14 @@ check that each is aligned and ends within its arena, which also finds a header 
 A macro's name is the tensor's in capitals, with an underscore for each character that C does not
 allow in a name; if two tensors get the same name, later ones have a number appended. The comment
 beside it has the original name, with escapes for characters that C could misread.
+
+Moves between the pools are macros too. ``PREFIX_BEFORE_F(sram, dram)`` copies what op ``f`` needs
+moved right before it runs, from one array to the other; ``PREFIX_AFTER_LAST(sram, dram)`` what is
+left at the end. Both copy with ``PREFIX_COPY(to, from, bytes)``, which is ``memcpy`` unless it is
+defined before the header is included: to start a DMA transfer and wait for it, say. A copy that ops
+run beside is begun by ``PREFIX_BEGIN(to, from, bytes)`` and waited for by ``PREFIX_WAIT(to)``: two
+buffers for what is computed now and what is copied meanwhile. Undefined, they copy at once and wait
+for nothing.
 """
 
 from __future__ import annotations
@@ -13,20 +21,23 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Plan
+from cpplan.program.timeline import begun_copies
 from cpplan.runtime.atomic import write_text
+from cpplan.verification.lowering import Lowered
 
 if TYPE_CHECKING:
-    from cpplan.model.graph import Graph
-    from cpplan.model.plan import Plan
     from cpplan.model.problem import Problem
     from cpplan.program.anf import Program
+
 
 # A comment must hold no */ (nor /*, which compilers warn of), no trigraph and no line splice.
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()+,-./:;<=>@[]^_`{|}~")
@@ -57,7 +68,7 @@ def format_c_header(
 
     ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
     ``PREFIX_X_SIZE`` are of tensor ``x``. Where tensors move between pools, macros copy what each
-    op needs moved before it runs: see :mod:`cpplan.io.c_moves`.
+    op needs moved before it runs: see :mod:`cpplan.io.c_header`.
 
     Parameters
     ----------
@@ -190,8 +201,6 @@ def _lines(
                     prefix, f"{macro}_OFFSET <= {arena}_SIZE", macro, "leaves its arena"
                 )
     if plan.spills:
-        from cpplan.io.c_moves import move_lines
-
         macros = dict(zip(plan.buffers, buffers, strict=True))
         yield from move_lines(plan, _graph_of(source), prefix, macros, names.of, _comment)
     yield ""
@@ -232,3 +241,82 @@ def _asserted(prefix: str, condition: str, macro: str, complaint: str) -> str:
 def _comment(name: str) -> str:
     escaped = (c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in name)
     return "".join(escaped)
+
+
+def move_lines(
+    plan: Plan,
+    graph: Graph,
+    prefix: str,
+    buffers: Mapping[str, str],
+    name_of: Callable[[str], str],
+    comment: Callable[[str], str],
+) -> Iterator[str]:
+    """Lines of the header for the moves of a plan.
+
+    Parameters
+    ----------
+    plan, graph
+        The plan and its model.
+    prefix
+        Of all macros' names.
+    buffers
+        Buffer -> first part of its macros' names.
+    name_of
+        Makes a new macro's name of some text.
+    comment
+        Makes text safe within a comment.
+    """
+    lowered = Lowered(graph, plan)
+    graph, plan, _ = lowered.moving
+    program = lowered.program
+    steps = {move.name: move for move in plan.moves if move.is_step}
+    begun = begun_copies(plan.order, steps)
+    sides = {pool.name: f"pool{number}" for number, pool in enumerate(plan.pools)}
+    side_of = {name: f"pool{int(k)}" for name, k in zip(plan.buffers, plan.pool, strict=True)}
+    yield ""
+    yield f"/* Moves between pools {', '.join(comment(name) for name in sides)}. The first argument"
+    yield " * is the array of the first pool, the second that of the second. */"
+    yield f"#ifndef {prefix}_COPY"
+    yield "#include <string.h>"
+    yield f"#define {prefix}_COPY(to, from, bytes) memcpy((to), (from), (bytes))"
+    yield "#endif"
+    if begun:
+        yield f"#ifndef {prefix}_BEGIN"
+        yield f"#define {prefix}_BEGIN(to, from, bytes) {prefix}_COPY((to), (from), (bytes))"
+        yield f"#define {prefix}_WAIT(to) ((void)(to))"
+        yield "#endif"
+    pending: list[str] = []
+    under_way: dict[str, str] = {}
+    for op in program.ops:
+        if op.name in graph.op:
+            yield from _accesses(op, comment)
+            yield from _macro(name_of(f"before {op.name}"), pending)
+            pending = []
+        elif steps[op.name].kind == "wait":
+            pending.append(f"{prefix}_WAIT({under_way.pop(steps[op.name].tensor)});")
+        else:
+            source, target = op.inputs[0], op.outputs[0]
+            to = f"({side_of[target]}) + {buffers[target]}_OFFSET"
+            start = f"({side_of[source]}) + {buffers[source]}_OFFSET"
+            verb = "BEGIN" if op.name in begun else "COPY"
+            if verb == "BEGIN":
+                under_way[steps[op.name].tensor] = to
+            pending.append(f"{prefix}_{verb}({to}, {start}, {buffers[target]}_SIZE);")
+    yield from _macro(name_of("after last"), pending)
+
+
+def _accesses(op: Op, comment: Callable[[str], str]) -> Iterator[str]:
+    """A comment with the buffers' copies that an op reads and writes."""
+    reads, writes = (", ".join(map(comment, names)) for names in (op.inputs, op.outputs))
+    yield f"/* {comment(op.name)}: {reads or 'nothing'} to {writes or 'nothing'} */"
+
+
+def _macro(name: str, statements: list[str]) -> Iterator[str]:
+    """A macro that runs statements, or nothing."""
+    if not statements:
+        yield f"#define {name}(pool0, pool1) ((void)0)"
+        return
+    yield f"#define {name}(pool0, pool1) do {{ \\"
+    for statement in statements:
+        yield f"    {statement} \\"
+    yield "} while (0)"

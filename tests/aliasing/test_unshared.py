@@ -12,7 +12,7 @@ from support.sharing_oracle import random_sharing_graph
 
 from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.lives import ProgramLives
-from cpplan.aliasing.pool_choices import unshared_problem
+from cpplan.aliasing.pools import unshared_problem
 from cpplan.model.plan_data import RelationKind
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency

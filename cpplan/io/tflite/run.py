@@ -36,7 +36,7 @@ class TfliteRun:
     """A model with values for its inputs and constants, as ``execute`` runs it.
 
     See :class:`cpplan.verification.execution.ModelRun` and
-    :class:`cpplan.io.pieces_run.DividedRun`.
+    :class:`cpplan.io.execution.DividedRun`.
 
     Parameters
     ----------

@@ -3,6 +3,9 @@
 Nodes that only query sizes or compute with numbers are no ops. They become edges without bytes,
 from the ops that make the tensors to the ops that use the numbers.
 
+New storages may be larger than the tensors that ops return in them: eager torch copies the whole
+storage of a view that is written, and some losses return the sum in the storage of their terms.
+
 Order around ops that overwrite a storage.
 
 Readers of the old values run before the op that overwrites them, readers of the new ones after it.
@@ -10,6 +13,7 @@ Readers of the old values run before the op that overwrites them, readers of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,14 +25,13 @@ from torch.fx import GraphModule, Node
 
 from cpplan.io.torch.axes import axes_of
 from cpplan.io.torch.costs import cost_of
-from cpplan.io.torch.effects import Effects, find_effects, storage_of
+from cpplan.io.torch.effects import Call, Effects, find_effects, storage_of
 from cpplan.io.torch.in_place import in_place_pairs
 from cpplan.io.torch.inner_graphs import carries_over, held_by
 from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.nodes import Names, is_op, is_part, kind_of, names_in
 from cpplan.io.torch.placements import find_placements
 from cpplan.io.torch.sources import Traced
-from cpplan.io.torch.storages import larger_storages
 from cpplan.io.torch.values import (
     attribute_of,
     find_values,
@@ -43,6 +46,11 @@ from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
+
+_COPIES = frozenset(
+    ("copy", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
+)
+_LOSSES = frozenset(("mse_loss", "smooth_l1_loss", "soft_margin_loss", "binary_cross_entropy"))
 
 
 @dataclass
@@ -328,3 +336,32 @@ class Hazards:
             else:
                 self._readers.setdefault(root, []).append(op)
         return list(dict.fromkeys(found))
+
+
+def larger_storages(effects: Effects, known: Mapping[int, Any]) -> dict[int, Any]:
+    """New storage (see :func:`storage_of`) -> its bytes, if these do not follow from its tensor."""
+    found: dict[int, Any] = {}
+    for call in effects.calls:
+        nbytes = _nbytes(call, {**known, **found})
+        if nbytes is not None:
+            found[storage_of(call.result)] = nbytes
+    return found
+
+
+def _nbytes(call: Call, known: Mapping[int, Any]) -> Any:
+    """Bytes of the storage of an op's result if it is larger than the result, else ``None``."""
+    name = call.op._overloadpacket.__name__
+    if name in _COPIES and call.op._overloadname == "default":
+        source = call.args["self"]
+        if not _repeats_elements(source):
+            return known.get(storage_of(source), source.untyped_storage().nbytes())
+    if name in _LOSSES and call.args["reduction"]:
+        terms = torch.broadcast_shapes(call.args["self"].shape, call.args["target"].shape)
+        return max(1, math.prod(terms)) * call.result.element_size()
+    return None
+
+
+def _repeats_elements(tensor: torch.Tensor) -> bool:
+    """True if elements share bytes because a stride is 0, as in an expanded view."""
+    extents = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(str(stride) == "0" and str(extent) != "1" for extent, stride in extents)
