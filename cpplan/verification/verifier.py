@@ -12,6 +12,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
+from cpplan.runtime.collection import without_collection
 from cpplan.verification.claims import (
     Proofs,
     check_claims,
@@ -81,6 +82,7 @@ def verify(
     check_plan(source, plan, dims=dims)
 
 
+@without_collection()
 def check_plan(
     source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
 ) -> Proofs:
