@@ -30,7 +30,7 @@ from cpplan.verification.verifier import verify_counting
 if TYPE_CHECKING:
     from cpplan.spilling.outcome import Shortfall, Spilled
     from cpplan.spilling.recomputing import Start
-    from cpplan.splitting.solve import Split
+    from cpplan.splitting.outcome import Split
 
 # Recomputation with moves: number of limits, from the fast pool's capacity up, for schedules
 # without moves.

@@ -23,7 +23,8 @@ from cpplan.splitting.tuning import SplittingTuning
 from cpplan.verification.verifier import verify
 
 if TYPE_CHECKING:
-    from cpplan.splitting.solve import Split, SplitSearch
+    from cpplan.splitting.outcome import Split
+    from cpplan.splitting.solve import SplitSearch
 
 # Share of the time for the plan without pieces, a candidate that also gives the order.
 _UNSPLIT_SHARE = 0.2
@@ -63,7 +64,7 @@ def is_late_to_split(source: Program, budget: Budget) -> bool:
 
 def split_ops(run: Run, source: Program | Problem) -> Split:
     """The split of fewest bytes within a cost, or of least cost within the limit."""
-    from cpplan.splitting.solve import Split
+    from cpplan.splitting.outcome import Split
 
     assert isinstance(source, Program)
     if is_late_to_split(source, run.budget):
@@ -130,8 +131,7 @@ def _unsplit(run: Run, source: Program, deadline: Deadline) -> Packed:
 
 def _run_again(run: Run, once: Split, deadline: Deadline) -> Split:
     """The split with some of its ops or pieces run again."""
-    program = once.packed.source
-    assert isinstance(program, Program)
+    program = once.program
     order = tuple(dict.fromkeys(program.order))
     run = replace(run, budget=run.budget.until(deadline))
     packed = rematerialize(run, Program(program.graph, order)).packed

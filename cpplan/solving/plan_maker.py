@@ -35,7 +35,7 @@ from cpplan.splitting.copies import count_copied_bytes
 if TYPE_CHECKING:
     from cpplan.remat.known_schedules import RematOutcome
     from cpplan.remat.solve import Rematerialized
-    from cpplan.splitting.solve import Split
+    from cpplan.splitting.outcome import Split
 
 
 def make_plan(

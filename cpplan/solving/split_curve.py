@@ -17,7 +17,7 @@ from cpplan.solving.best_pieces import cannot_split, finish_split, split_search,
 from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
 from cpplan.solving.run import start_run
-from cpplan.splitting.solve import Split
+from cpplan.splitting.outcome import Split
 
 # Number of cost limits tried for each point of a curve; share of the time for them. In the rest
 # of the time, the chosen plans are packed again.

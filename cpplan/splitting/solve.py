@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, cycle
 from types import MappingProxyType
@@ -12,7 +12,6 @@ from typing import Protocol
 
 from cpplan.aliasing.packed import Packed
 from cpplan.model.costs import sum_costs
-from cpplan.model.pieces import Pieces
 from cpplan.model.plan_data import RelationKind
 from cpplan.model.residency import Residency
 from cpplan.packing.tuning import PackingTuning
@@ -21,12 +20,13 @@ from cpplan.runtime.budget import tuned
 from cpplan.runtime.compiled import load, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.between_pieces import Between, least_between
-from cpplan.splitting.bounds import LeastPiece, least_piece
+from cpplan.splitting.bounds import least_piece
 from cpplan.splitting.candidates import COST_LEVELS, Candidates
 from cpplan.splitting.elements import element_cuts, line_cuts
 from cpplan.splitting.frontier import Choice, Division, Frontier
 from cpplan.splitting.halves import halved, order_of_parts
 from cpplan.splitting.loops import SPLITTING
+from cpplan.splitting.outcome import Split
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import after_what_they_wait_for, schedule, whole_ops_in_order
@@ -68,45 +68,6 @@ class Packer(Protocol):
     def __call__(self, source: Program, deadline: Deadline, *, quick: bool = False) -> Packed:
         """The packing."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The best plan found, with or without pieces.
-
-    Attributes
-    ----------
-    packed
-        The program of pieces and its packing, which exceeds the limit if none within was found.
-    pieces, graph
-        Cuts of the ops, and the graph of pieces; empty and ``None`` if no op runs in pieces.
-    cost, base
-        Cost of all runs, and cost of running every op once.
-    least
-        Lower bound on the bytes of every splitting.
-    between
-        Lower bound on the bytes of every splitting at no more work, if only such ones were asked.
-    limit
-        Limit on the bytes, if there is one.
-    weighed
-        True if plans were ranked by their peak plus bytes for their pieces.
-    derived
-        Seconds that it took to derive the pieces and their order.
-    ordered
-        True if the order of the pieces was searched.
-    """
-
-    packed: Packed
-    pieces: tuple[Pieces, ...]
-    graph: PieceGraph | None
-    cost: int | float
-    base: int | float
-    least: LeastPiece
-    between: Between | None = None
-    limit: int | None = None
-    weighed: bool = False
-    derived: float = 0.0
-    ordered: bool = False
 
 
 class SplitSearch:
@@ -300,9 +261,8 @@ class SplitSearch:
 
         The parts run in the order of the pieces.
         """
-        most, program = tuned(SplittingTuning).most_halves, split.packed.source
-        assert isinstance(program, Program)
-        if split.graph is None or _runs_again(split) or len(program.order) > most:
+        most = tuned(SplittingTuning).most_halves
+        if split.graph is None or split.runs_again or len(split.program.order) > most:
             return split
         rank = max((len(tensor.shape or ()) for tensor in self.problem.graph.tensors), default=0)
         places, failed = cycle(range(rank)), 0
@@ -313,8 +273,7 @@ class SplitSearch:
             if finer is None or len(finer.graph.ops) > most:
                 continue
             deadline.spend(_WORK_PER_PIECE * len(finer.graph.ops))
-            assert isinstance(split.packed.source, Program)
-            order = order_of_parts(split.graph, split.packed.source.order, finer)
+            order = order_of_parts(split.graph, split.program.order, finer)
             packed = self._pack(Program(finer.graph, tuple(order)), deadline, quick=True)
             self._report(f"{len(finer.graph.ops)} halves of pieces, {packed.peak} B packed")
             found = replace(self._split(packed, finer), derived=split.derived)
@@ -329,14 +288,14 @@ class SplitSearch:
         plan in which pieces run again keeps that, and so does one that packing may still improve.
         """
         packed = split.packed
-        assert isinstance(packed.source, Program)
         packable = packed.peak > packed.bound.value
-        if packable or split.ordered or _runs_again(split):
+        if packable or split.ordered or split.runs_again:
             return split
         if split.graph is None or deadline.expired():
             return split
-        found = self._in_best_order(split.graph, packed.source.order, deadline)
-        self._report(f"{len(packed.source.order)} pieces in another order, {found.peak} B packed")
+        order = split.program.order
+        found = self._in_best_order(split.graph, order, deadline)
+        self._report(f"{len(order)} pieces in another order, {found.peak} B packed")
         return replace(split, packed=found, ordered=True)
 
     def _in_best_order(
@@ -402,9 +361,8 @@ class SplitSearch:
         """Bytes by which plans are ranked: those of the arena and those of the pieces."""
         if not self._weighed or split.graph is None:
             return split.packed.peak
-        assert isinstance(split.packed.source, Program)
         bytes_of, source = self.problem.piece_bytes, split.graph.source
-        kept = sum(bytes_of.get(source[op.name], 0) for op in split.packed.source.ops)
+        kept = sum(bytes_of.get(source[op.name], 0) for op in split.program.ops)
         return split.packed.peak + kept - self._once
 
     def pack_again(self, split: Split, deadline: Deadline) -> None:
@@ -508,10 +466,3 @@ class SplitSearch:
         assert isinstance(packed.source, Program)
         cost = packed.source.cost
         return Split(packed, graph.cuts, graph, cost, self.base, self.least, weighed=self._weighed)
-
-
-def _runs_again(split: Split) -> bool:
-    """True if some piece runs more than once."""
-    program = split.packed.source
-    assert isinstance(program, Program)
-    return len(program.order) > len(program.graph.ops)
