@@ -18,20 +18,22 @@ from ortools.sat.python import cp_model
 _EVERY = 64
 
 
-def _go_on() -> None:
+def _go_on(rows: int) -> None:
     """Do nothing: outside :func:`polling` a build is never interrupted."""
 
 
-_POLL: ContextVar[Callable[[], None]] = ContextVar("poll", default=_go_on)
+_POLL: ContextVar[Callable[[int], None]] = ContextVar("poll", default=_go_on)
 
 
 @contextmanager
-def polling(poll: Callable[[], None]) -> Iterator[None]:
+def polling(poll: Callable[[int], None]) -> Iterator[None]:
     """Let models built in this context call ``poll`` regularly; it may raise to end the build.
+
+    It is told the number of variables, constraints and hints added since the last call.
 
     Examples
     --------
-    >>> def refuse():
+    >>> def refuse(rows):
     ...     raise TimeoutError
     >>> with polling(refuse):
     ...     model = PolledModel()
@@ -47,9 +49,9 @@ def polling(poll: Callable[[], None]) -> Iterator[None]:
         _POLL.reset(token)
 
 
-def poll() -> None:
+def poll(rows: int = 0) -> None:
     """Call the function given to :func:`polling`, from code that computes between constraints."""
-    _POLL.get()()
+    _POLL.get()(rows)
 
 
 class PolledModel(cp_model.CpModel):
@@ -70,7 +72,7 @@ class PolledModel(cp_model.CpModel):
     def _count(self) -> None:
         self._added += 1
         if self._added % _EVERY == 0:
-            poll()
+            poll(_EVERY)
 
     def new_int_var(self, *args: Any, **options: Any) -> cp_model.IntVar:
         """Add an integer variable, as ``CpModel`` does."""

@@ -7,6 +7,9 @@ from typing import TypeVar
 
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+# Approximate seconds to build and presolve a model, for each variable and constraint.
+_SECONDS_PER_ROW = 1.5e-5
+
 T = TypeVar("T")
 
 
@@ -15,7 +18,7 @@ def build_in_time(build: Callable[[], T], deadline: Deadline) -> T | None:
     from formulations.polled_model import polling
 
     try:
-        with polling(deadline.check):
+        with polling(lambda rows: deadline.check(rows * _SECONDS_PER_ROW)):
             return build()
     except TimeUpError:
         return None

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 SECONDS_PER_WORK = 4.0
 # Seconds that every run takes to start; counted if time is deterministic.
 _TO_BEGIN = 0.02
-# Approximate seconds to build and presolve a model, for each variable and constraint.
-_SECONDS_PER_ROW = 1.5e-5
 
 T = TypeVar("T", covariant=True)
 U = TypeVar("U")
@@ -119,8 +117,6 @@ class _Run(Generic[U]):
         self.formulation, self.found, self.proved = formulation, found, proved
         deadline = self.deadline = budget.deadline
         self.news: queue.SimpleQueue[_News[U]] = queue.SimpleQueue()
-        # Variables and constraints of the model, once the solver's thread has it.
-        self.rows = 0
         self.solver = cp_model.CpSolver()
         parameters = self.solver.parameters
         parameters.num_workers = budget.workers
@@ -180,7 +176,6 @@ class _Run(Generic[U]):
 
             self.solver.best_bound_callback = report_bound
             model = formulation.model
-            self.rows = len(model.proto.variables) + len(model.proto.constraints)
             status = self.solver.solve(model, Report())
             if status == cp_model.MODEL_INVALID:
                 raise AssertionError(f"the model is invalid: {model.validate()}")
@@ -201,6 +196,5 @@ class _Run(Generic[U]):
             self.proved(news.bound)
         if news.ended:
             used = self.solver.response_proto.deterministic_time
-            begun = _TO_BEGIN + _SECONDS_PER_ROW * self.rows
-            self.deadline.spend(begun + used * SECONDS_PER_WORK)
+            self.deadline.spend(_TO_BEGIN + used * SECONDS_PER_WORK)
         return news.ended

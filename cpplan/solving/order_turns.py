@@ -103,7 +103,8 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
                 search = OrderSearch(ordering, start, budget, target=target, report=known.take)
                 if run.sharing and not has_many_ops(source):
                     search.run(turn.share(_SHARED_ORDER_SHARE))
-                    if not search.done:
+                    # Over several pools, an order of least live bytes need not be the best.
+                    if not search.done or len(run.request.pools or ()) > 1:
                         unshared = _search_unshared(run, apart, search.best.order, turn)
                         search.try_order(unshared, UNSHARED)
             search.run(turn)

@@ -65,6 +65,31 @@ def test_repetitions_at_no_more_work_do_not_take_the_time_of_pieces(tmp_path: Pa
     assert false_cell({**plain, **asked}, 368927835, tmp_path) == []
 
 
+def test_an_order_without_aliases_is_a_candidate_in_several_pools(tmp_path: Path) -> None:
+    plain = next(cell for cell in cells(2) if cell["source"] == "bodies")
+    asked = {
+        "use": "report", "sizes": "fixed", "inputs": "reuse", "outputs": "keep", "constants": None,
+        "pools": "three", "remat": False, "split": False, "spill": False, "objective": "cost",
+        "cost_limit": None, "memory_limit": None, "capacity": None, "order": "search",
+        "ends": "first", "in_place": True, "placement": None, "piece_bytes": 0, "algorithm": None,
+        "deterministic": True, "workers": 1, "seed": 0, "suggest": 0.0,
+    }  # fmt: skip
+    assert false_cell({**plain, **asked}, 293401336, tmp_path) == []
+
+
+@pytest.mark.skipif(not is_installed("tflite"), reason="needs cpplan[tflite]")
+def test_building_a_large_model_takes_no_time_of_other_searches(tmp_path: Path) -> None:
+    plain = next(cell for cell in cells(2) if cell["source"] == "tflite")
+    asked = {
+        "use": "again", "sizes": "fixed", "inputs": "outside", "outputs": "outside",
+        "constants": None, "pools": "two limited", "remat": False, "split": True, "spill": True,
+        "order": "given", "objective": "time", "cost_limit": None, "memory_limit": None,
+        "capacity": None, "ends": None, "in_place": True, "placement": None, "piece_bytes": 0,
+        "algorithm": None, "deterministic": True, "workers": 1, "seed": 0, "suggest": 0.5,
+    }  # fmt: skip
+    assert false_cell({**plain, **asked}, 656718518, tmp_path, time_limit=SLOW_TIME_LIMIT) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(SLOW_BLOCKS))
 def test_all_triples_of_options_keep_every_rule(block: int, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from cpplan.verification.piece_bound import least_piece as checked_least_piece
 from cpplan.verification.shared_bound import Sharing
 from cpplan.verification.storages import relaxed_storages
 from cpplan.verification.verifier import verify
+from formulations.polled_model import PolledModel
 from tests.benchmarks.time_limits import GRAPHS, with_axes
 
 BIG = ("t1000", "t1001")
@@ -222,6 +223,17 @@ def test_a_build_ends_when_time_is_up():
     make = lambda: build(problem, group, upper=upper)  # noqa: E731
     assert build_in_time(make, Deadline(0)) is None
     assert build_in_time(make, Deadline(60)) is not None
+
+
+def test_rows_of_a_model_are_counted_while_it_is_built() -> None:
+    deadline = Deadline(0.01, deterministic=True)
+
+    def make() -> list[object]:
+        model = PolledModel()
+        return [model.new_bool_var("") for _ in range(10**6)]
+
+    assert build_in_time(make, deadline) is None
+    assert deadline.elapsed() < 0.012
 
 
 def test_storages_build_no_model_of_too_many_entries(monkeypatch):
