@@ -51,7 +51,8 @@ def _relaxation(model: SpillModel) -> LinearProgram:
     proto = model.model.proto
     cost = np.zeros(len(proto.variables))
     cost[list(proto.objective.vars)] = list(proto.objective.coeffs)
-    limits = np.array([tuple(v.domain) for v in proto.variables], np.float64)
+    ends = [(variable.domain[0], variable.domain[-1]) for variable in proto.variables]
+    limits = np.array(ends, np.float64).reshape(-1, 2)
     rows = []
     for constraint in proto.constraints:
         poll()
@@ -60,7 +61,7 @@ def _relaxation(model: SpillModel) -> LinearProgram:
     columns, coefficients, domains = zip(*rows, strict=True) if rows else ((), (), ())
     domain = np.array(domains, np.float64).reshape(-1, 2)
     return LinearProgram(
-        cost, limits[:, 0], limits[:, -1],
+        cost, limits[:, 0], limits[:, 1],
         np.repeat(np.arange(len(rows)), [len(row) for row in columns]),
         np.array([*chain.from_iterable(columns)], np.int64),
         np.array([*chain.from_iterable(coefficients)], np.float64),

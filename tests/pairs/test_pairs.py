@@ -77,6 +77,18 @@ def test_an_order_without_aliases_is_a_candidate_in_several_pools(tmp_path: Path
     assert false_cell({**plain, **asked}, 293401336, tmp_path) == []
 
 
+def test_moves_of_pieces_of_which_none_can_be_chosen_have_prices(tmp_path: Path) -> None:
+    plain = next(cell for cell in cells(2) if cell["source"] == "program")
+    asked = {
+        "use": "explain", "sizes": "fixed", "inputs": "reuse", "outputs": "outside",
+        "constants": None, "pools": "two limited", "remat": False, "split": True, "spill": True,
+        "order": "given", "objective": "preference", "cost_limit": 1.0, "memory_limit": None,
+        "capacity": None, "ends": None, "in_place": False, "placement": None, "piece_bytes": 0,
+        "algorithm": None, "deterministic": True, "workers": 1, "seed": 0, "suggest": 0.0,
+    }  # fmt: skip
+    assert false_cell({**plain, **asked}, 315323910, tmp_path) == []
+
+
 @pytest.mark.skipif(not is_installed("tflite"), reason="needs cpplan[tflite]")
 def test_building_a_large_model_takes_no_time_of_other_searches(tmp_path: Path) -> None:
     plain = next(cell for cell in cells(2) if cell["source"] == "tflite")
