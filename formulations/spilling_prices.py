@@ -51,15 +51,16 @@ def _relaxation(model: SpillModel) -> LinearProgram:
     proto = model.model.proto
     cost = np.zeros(len(proto.variables))
     cost[list(proto.objective.vars)] = list(proto.objective.coeffs)
-    ends = [(variable.domain[0], variable.domain[-1]) for variable in proto.variables]
-    limits = np.array(ends, np.float64).reshape(-1, 2)
+    # A proto's list takes no negative index.
+    domains = [tuple(variable.domain) for variable in proto.variables]
+    limits = np.array([(d[0], d[-1]) for d in domains], np.float64).reshape(-1, 2)
     rows = []
     for constraint in proto.constraints:
         poll()
         linear = constraint.linear
         rows.append((list(linear.vars), list(linear.coeffs), tuple(linear.domain)))
-    columns, coefficients, domains = zip(*rows, strict=True) if rows else ((), (), ())
-    domain = np.array(domains, np.float64).reshape(-1, 2)
+    columns, coefficients, sums = zip(*rows, strict=True) if rows else ((), (), ())
+    domain = np.array(sums, np.float64).reshape(-1, 2)
     return LinearProgram(
         cost, limits[:, 0], limits[:, 1],
         np.repeat(np.arange(len(rows)), [len(row) for row in columns]),
