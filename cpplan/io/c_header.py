@@ -68,7 +68,7 @@ def format_c_header(
 
     ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
     ``PREFIX_X_SIZE`` are of tensor ``x``. Where tensors move between pools, macros copy what each
-    op needs moved before it runs: see :mod:`cpplan.io.c_header`.
+    op needs moved before it runs.
 
     Parameters
     ----------
