@@ -52,8 +52,11 @@ def _fresh(tmp_path, monkeypatch):
 
 @pytest.fixture
 def _compiled_anew():
-    """Keep inductor from using what it compiled in an earlier run, which is not planned again."""
-    with fresh_cache():
+    """Keep inductor from using what it compiled in an earlier run, which is not planned again.
+
+    It compiles in this process: a pool of forked processes may wait for each other for ever.
+    """
+    with torch._inductor.config.patch(compile_threads=1), fresh_cache():
         yield
 
 
