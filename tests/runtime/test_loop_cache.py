@@ -65,6 +65,7 @@ def no_folder(monkeypatch):
     """Nothing may be written beside the source, and there is no home."""
     access = os.access
     monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(loop_cache, "_folder", None)
     monkeypatch.setattr(
         os, "access", lambda path, mode: path.name != "__pycache__" and access(path, mode)
