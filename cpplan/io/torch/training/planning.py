@@ -26,11 +26,8 @@ from cpplan.ordering import loops as order_loops
 from cpplan.program.anf import to_anf
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
 from cpplan.remat.loops import EVICTION, SCHEDULES
-from cpplan.remat.objectives import Halving
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.repeated_parts import NAME as ALIKE
-from cpplan.remat.repeated_parts import plan_alike
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import compile_groups, is_ready
 from cpplan.runtime.deadline import Deadline
@@ -39,8 +36,8 @@ from cpplan.runtime.loop_cache import user_cache
 from cpplan.runtime.progress import watching
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
-# Most limits tried on the way to the least peak.
-_HALVINGS = 8
+# Least peak: shares of the time for an order, and of the rest for a first schedule.
+_ORDER_SHARE, _BEGIN_SHARE = 0.2, 0.3
 # Loops of the searches, those used first in front.
 _LOOPS = (*order_loops.LOOPS, SCHEDULES, EVICTION)
 _log = logging.getLogger("cpplan.torch")
@@ -268,7 +265,6 @@ def _search_within(
         return _least(search, known.base if most is None else most, within)
     found = known.best(limit)
     if known.least.bytes <= limit:
-        _treat_parts_alike(search, limit, within.share(0.5))
         found = search.within(limit, within)
     if found.peak > limit:
         more = Deadline(whole / 2, deterministic=settings.deterministic, parent=budget.deadline)
@@ -303,38 +299,13 @@ def _compile_loops() -> None:
         compile_groups(missing, lambda name: _log.info("compiling the loops for %s", name))
 
 
-def _treat_parts_alike(search: ScheduleSearch, limit: int, budget: Budget) -> None:
-    """Add a schedule within the limit that treats equal layers alike, if one is found."""
-    known = search.known
-    if known.once.peak <= limit:
-        return
-    for order in dict.fromkeys((search.given, known.once.schedule)):
-        found = plan_alike(known.problem, order, limit, budget.deadline.share(0.5))
-        if found is not None:
-            known.add(known.measure(found, ALIKE))
-
-
 def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
     """The schedule of least peak found that costs at most ``most``."""
-    known = search.known
-    search.search_order(0, budget.share(0.2))
-    if known.affords(most):
-        first = search.cuts_lead(most)
-        if first:
-            search.start_below(most, budget.share(0.3))
-        limits = Halving(known.least.bytes, known.smallest(most).peak, _HALVINGS)
-        for limit in limits:
-            if budget.deadline.expired():
-                break
-            _treat_parts_alike(search, limit, budget.share(0.3))
-            if known.smallest(most).peak <= limit:
-                limits.high = limit
-            else:
-                limits.missed(limit)
-        if not first:
-            search.start_below(most, budget.share(0.3))
+    search.search_order(0, budget.share(_ORDER_SHARE))
+    if search.known.affords(most):
+        search.start_below(most, budget.share(_BEGIN_SHARE))
         search.below(most, budget)
-    return known.smallest(most)
+    return search.known.smallest(most)
 
 
 def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | None:

@@ -96,7 +96,6 @@ def test_limit_that_is_not_kept_in_time_is_not_called_infeasible(monkeypatch):
     joint = chain()
     with pytest.raises(InfeasibleError, match="every schedule needs at least 5120 B"):
         plan_schedule(joint, settings(memory_limit="4 KiB", time_limit=0.1))
-    monkeypatch.setattr(planning, "_treat_parts_alike", lambda *given: None)
     monkeypatch.setattr(planning, "_least", lambda search, most, budget: search.known.once)
     search = planning.ScheduleSearch
     monkeypatch.setattr(search, "within", lambda self, limit, budget: self.known.best(limit))
