@@ -1,8 +1,8 @@
 """The searches for a schedule within a limit on live bytes, or on the cost, in turns.
 
-First come orders without repetitions: the given order, then a searched one. Then come schedules by
-eviction, and local search; if there are few units, also CP-SAT on all of them. Bounds are proved in
-between: on the bytes of every schedule, and on the cost of every schedule within the limit.
+First come orders without repetitions: the given order, then a searched one. Then values are
+dropped, and local search follows; if there are few units, also CP-SAT on all of them. In between,
+bounds are proved: on the bytes of every schedule, and on the cost of those within the limit.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class ScheduleSearch:
         """True if minimum cuts find the lowest starts: at any cost, or if repetitions are free.
 
         A cut frees all values at once that only together save bytes. Of values that cost something,
-        eviction chooses the better ones.
+        dropping chooses the better ones.
         """
         return math.isinf(most) or not self.known.affords(most, free=False)
 
@@ -219,7 +219,7 @@ class ScheduleSearch:
         return limit in self._walked
 
     def start(self, limit: int, budget: Budget, target: float = 0) -> RematOutcome:
-        """The best schedule by eviction from known orders, made once a limit.
+        """The best schedule made from known orders by dropping values, once a limit.
 
         If all schedules that fit cost more than ``target``, more rules are tried.
         """
@@ -227,15 +227,12 @@ class ScheduleSearch:
             orders: Iterable[Sequence[int]] = [self.given]
             if self.joint:
                 orders = chain(self._orders, self._more_orders(limit, budget.deadline))
-            # If a known schedule exceeds the limit only a little, eviction finds nothing better.
-            near = self._starts and self.known.best(limit).peak <= _START_NEAR * limit
             made = first_schedules(
                 self.problem,
                 limit,
                 orders,
                 budget.deadline,
                 most_cost=target or math.inf,
-                evicting=not near,
                 reorder=self.joint,
             )
             self._starts[limit] = [self._measure(*start) for start in made]

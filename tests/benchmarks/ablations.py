@@ -343,13 +343,6 @@ def cut_nothing(problem: object, limit: int, order: Any, *_: object) -> tuple[in
     return tuple(int(unit) for unit in order)
 
 
-class NoEvictions(NamedTuple):
-    """Evictions that find no schedule."""
-
-    problem: object
-    run: Callable[..., None] = nothing
-
-
 PLAIN_SECONDS = solve._plain_seconds
 PORTFOLIO = packing_heuristics.portfolio
 
@@ -421,7 +414,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         ((ScheduleSearch, "_prove_floor", nothing),),
     ),
     "schedules without bounds from cuts": (SCHEDULES, ((ScheduleSearch, "bound_cost", nothing),)),
-    "schedules without eviction": (SCHEDULES, ((starts, "Evictions", NoEvictions),)),
     "schedules without dropping": (
         SCHEDULES,
         ((starts, "drop", same_order), (portfolio, "drop", same_order)),

@@ -10,17 +10,19 @@ import cpplan
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
 from cpplan.remat.heuristics.checkpoints import given_order
-from cpplan.remat.heuristics.eviction import DTR, FARTHEST_USE, NAMES, RULES, evict
+from cpplan.remat.heuristics.eviction import evict
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
+RULES = {"farthest_use": True, "dtr": False}
 
-@pytest.mark.parametrize("rule", RULES, ids=NAMES)
-def test_an_order_that_fits_is_left_alone(rule):
+
+@pytest.mark.parametrize("ahead", RULES.values(), ids=RULES)
+def test_an_order_that_fits_is_left_alone(ahead):
     for seed in range(20):
         problem = random_remat_problem(seed, 6)
         order = given_order(problem)
-        assert evict(problem, order, problem.peak(order), Deadline(10), rule=rule) == order
+        assert evict(problem, order, problem.peak(order), Deadline(10), ahead=ahead) == order
 
 
 def test_the_value_used_last_goes_first():
@@ -29,14 +31,14 @@ def test_the_value_used_last_goes_first():
     In 3 slots too (published optimum 6).
     """
     problem = remat_problem(remat_chain(2))
-    assert evict(problem, range(5), 3, Deadline(10), rule=FARTHEST_USE) == (0, 1, 2, 3, 0, 4)
+    assert evict(problem, range(5), 3, Deadline(10)) == (0, 1, 2, 3, 0, 4)
     assert evict(problem, range(5), 2, Deadline(10)) is None
 
 
 def test_a_chain_of_thousands():
     """n = 2000 in 200 slots instead of 2002."""
     problem = remat_problem(remat_chain(2000))
-    schedule = evict(problem, range(4001), 200, Deadline(60), rule=FARTHEST_USE)
+    schedule = evict(problem, range(4001), 200, Deadline(60))
     assert schedule is not None
     assert problem.is_schedule(schedule)
     assert problem.peak(schedule) <= 200
@@ -47,8 +49,8 @@ def test_training_step_fits_into_half_its_memory():
     problem = remat_problem(cpplan.load(DATASETS / "training/resnet18_training.json"))
     order = given_order(problem)
     limit = problem.peak(order) // 2
-    for rule in (FARTHEST_USE, DTR):
-        schedule = evict(problem, order, limit, Deadline(60), rule=rule)
+    for ahead in RULES.values():
+        schedule = evict(problem, order, limit, Deadline(60), ahead=ahead)
         assert schedule is not None
         assert problem.is_schedule(schedule)
         live = to_problem(Program(problem.graph, problem.expand(schedule))).live_bytes()
@@ -78,14 +80,14 @@ def test_a_run_ends_at_its_deadline(monkeypatch):
         evict(problem, range(4001), 200, ThreeLooks(60))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=NAMES)
-def test_looks_at_the_clock_change_no_schedule(rule, monkeypatch):
+@pytest.mark.parametrize("ahead", RULES.values(), ids=RULES)
+def test_looks_at_the_clock_change_no_schedule(ahead, monkeypatch):
     for seed in range(10):
         problem = random_remat_problem(seed, 8)
         order = given_order(problem)
         limits = range(problem.peak(order) // 2, problem.peak(order))
-        at_once = [evict(problem, order, limit, Deadline(60), rule=rule) for limit in limits]
+        at_once = [evict(problem, order, limit, Deadline(60), ahead=ahead) for limit in limits]
         with monkeypatch.context() as patch:
             patch.setattr("cpplan.remat.heuristics.eviction._A_TURN", 1)
-            paused = [evict(problem, order, limit, Deadline(60), rule=rule) for limit in limits]
+            paused = [evict(problem, order, limit, Deadline(60), ahead=ahead) for limit in limits]
         assert paused == at_once

@@ -31,7 +31,7 @@ def test_first_schedule_is_the_cheapest_start():
 
 
 def test_infeasible_limit_gives_the_smallest_start():
-    """2 slots are too few for any; eviction gets from 5 down to 3, which is the least."""
+    """2 slots are too few for any; dropping gets from 5 down to 3, which is the least."""
     problem = remat_problem(remat_chain(3))
     ((schedule, _),) = first_schedules(problem, 2, [range(7)], Deadline(60))
     assert problem.is_schedule(schedule)
@@ -70,7 +70,7 @@ def test_smallest_by_cuts_costs_no_more_than_allowed():
 
 
 def test_where_repetitions_must_be_free_cuts_are_a_start():
-    """Dropping and eviction end at 30 bytes; a cut is at the least footprint."""
+    """Dropping ends at 30 bytes; a cut is at the least footprint."""
     problem = _mostly_free(10, 20)
     units = range(len(problem))
     base = problem.total_cost(units)
@@ -80,7 +80,7 @@ def test_where_repetitions_must_be_free_cuts_are_a_start():
 
 
 def test_cuts_are_a_start_at_any_cost():
-    """Dropping and eviction along limits halved from the order's peak end at 31 bytes."""
+    """Dropping along limits halved from the order's peak end at 31 bytes."""
     problem = random_remat_problem(11, 40)
     search = ScheduleSearch(KnownSchedules(problem, range(len(problem))))
     found = search.start_below(math.inf, Budget(Deadline(60, deterministic=True)))

@@ -24,7 +24,7 @@ from cpplan.model.registry import Registry
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics import checkpoints
 from cpplan.remat.heuristics.checkmate import cheapest_staged, round_relaxation
-from cpplan.remat.heuristics.eviction import DTR, FARTHEST_USE, evict
+from cpplan.remat.heuristics.eviction import evict
 from cpplan.runtime.deadline import Deadline
 
 
@@ -65,13 +65,13 @@ def chen(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ..
 @register("dtr")
 def dtr(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
     """Schedule by Dynamic Tensor Rematerialization's eviction rule: Kirisame et al. (2021)."""
-    return evict(problem, checkpoints.given_order(problem), limit, deadline, rule=DTR)
+    return evict(problem, checkpoints.given_order(problem), limit, deadline, ahead=False)
 
 
 @register("farthest_use")
 def farthest_use(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
     """Schedule by eviction of values used farthest ahead, large and cheap ones first (Belady)."""
-    return evict(problem, checkpoints.given_order(problem), limit, deadline, rule=FARTHEST_USE)
+    return evict(problem, checkpoints.given_order(problem), limit, deadline)
 
 
 @register("checkmate_lp")

@@ -1,13 +1,13 @@
 """Greedy eviction: values are freed when memory runs out along an order, and computed on demand.
 
-Values that can be computed again are freed by the score of a rule, the highest first. Before a unit
-reads a freed value, the value is computed again, recursively, within the limit.
+The value is freed with the largest ``bytes × distance / price``, if it can be computed again. The
+price is the cost of that, including all freed values that it needs. Before a unit reads a freed
+value, the value is computed again, recursively, within the limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.eviction_kernel import begin_evicting, run_evicting, scratch_for
 from cpplan.remat.loops import EVICTION
-from cpplan.remat.search.flat_problem import FlatProblem, flatten
+from cpplan.remat.search.flat_problem import flatten
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -30,46 +30,25 @@ _A_TURN = 10_000_000
 _TO_GO_ON = -2
 
 
-class Rule(NamedTuple):
-    """A rule to free values: the largest score ``bytes^size × distance^time / price^cost`` first.
-
-    The price is the cost of computing the value again, including all freed values that this needs.
-
-    Attributes
-    ----------
-    size, time, cost
-        Exponents of the value's bytes, distance and price.
-    future
-        True if the distance is the number of units of the order before the value's next use, false
-        if it is the number of units run since its last one.
-    """
-
-    size: float
-    time: float
-    cost: float
-    future: bool
-
-
-# Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021): cost / (size × staleness).
-DTR = Rule(1, 1, 1, future=False)
-# Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), weighted.
-FARTHEST_USE = Rule(1, 1, 1, future=True)
-CHEAPEST, FARTHEST, LARGEST = Rule(1, 0, 1, True), Rule(0, 1, 0, True), Rule(1, 0, 0, True)
-RULES = (FARTHEST_USE, DTR, CHEAPEST, FARTHEST, LARGEST)
-NAMES = ("farthest_use", "dtr", "cheapest", "farthest", "largest")
-
-
 def evict(
     problem: RematProblem,
     order: Iterable[int],
     limit: int,
     deadline: Deadline,
     *,
-    rule: Rule = FARTHEST_USE,
+    ahead: bool = True,
 ) -> tuple[int, ...] | None:
-    """A schedule within ``limit`` bytes along an order of units; ``None`` if the rule finds none.
+    """A schedule within ``limit`` bytes along an order of units; ``None`` if none is found.
 
     O(units × evictions) at worst.
+
+    Parameters
+    ----------
+    ahead
+        True if the distance of a value is the number of units of the order before its next use
+        (Belady, "A study of replacement algorithms for a virtual-storage computer", 1966,
+        weighted), false if it is the number of units run since its last use (Kirisame et al.,
+        "Dynamic Tensor Rematerialization", ICLR 2021).
 
     Raises
     ------
@@ -77,54 +56,19 @@ def evict(
         If the deadline passes.
     """
     deadline.check()
-    units = tuple(order)
-    if problem.peak(units) <= limit:
-        return units
-    found = Evictions(problem).run(units, limit, rule, deadline)
-    return found if found is not None and problem.peak(found) <= limit else None
-
-
-class Evictions:
-    """Eviction by several rules on one problem; its arrays are made once.
-
-    A schedule exceeds the limit if no value is left to free.
-    """
-
-    def __init__(self, problem: RematProblem):
-        self._flat: FlatProblem = flatten(problem)
-        self._buffer = np.empty(_EVICTION_LONGEST * len(problem) + 16, np.int64)
-        self._scratch = scratch_for(self._flat)
-
-    def run(
-        self,
-        order: Iterable[int],
-        limit: int,
-        rule: Rule,
-        deadline: Deadline,
-        factor: np.ndarray | None = None,
-    ) -> tuple[int, ...] | None:
-        """The schedule by a rule, or ``None`` if it would be too long.
-
-        ``factor`` multiplies the score of every storage, shape ``(storages,)``.
-
-        Raises
-        ------
-        TimeUpError
-            If the deadline passes.
-        """
-        if not prepare(EVICTION, deadline):
-            raise TimeUpError
-        units: Ints = np.fromiter(order, np.int64)
-        powers = np.array(rule, np.float64)
-        if factor is None:
-            factor = np.ones(len(self._flat.size))
-        flat, scratch = self._flat, self._scratch
-        begin_evicting(flat, units, scratch)
-        length = _TO_GO_ON
-        while length == _TO_GO_ON:
-            deadline.check()
-            length = run_evicting(
-                flat, units, limit, powers, factor, self._buffer, scratch, _A_TURN
-            )
-        deadline.spend((max(length, 0) + len(units)) * len(self._flat.size) / _RATE)
-        return None if length < 0 else tuple(self._buffer[:length].tolist())
+    units: Ints = np.fromiter(order, np.int64)
+    if problem.peak(units.tolist()) <= limit:
+        return tuple(units.tolist())
+    if not prepare(EVICTION, deadline):
+        raise TimeUpError
+    flat = flatten(problem)
+    runs, scratch = np.empty(_EVICTION_LONGEST * len(problem) + 16, np.int64), scratch_for(flat)
+    begin_evicting(flat, units, scratch)
+    length = _TO_GO_ON
+    while length == _TO_GO_ON:
+        deadline.check()
+        length = run_evicting(flat, units, limit, ahead, runs, scratch, _A_TURN)
+    deadline.spend((max(length, 0) + len(units)) * len(flat.size) / _RATE)
+    # Where no value is left to free, the schedule exceeds the limit; too long a one has no length.
+    found = tuple(runs[: max(length, 0)].tolist())
+    return found if length >= 0 and problem.peak(found) <= limit else None

@@ -93,7 +93,7 @@ def begin_evicting(flat, order, scratch):
 
 
 @compiled_loop
-def run_evicting(flat, order, limit, rule, factor, found, scratch, most):
+def run_evicting(flat, order, limit, ahead, found, scratch, most):
     """Run the units in order, free values to stay within the limit, and compute them on demand.
 
     Parameters
@@ -102,10 +102,8 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch, most):
         As in :func:`begin_evicting`, which comes first.
     limit
         Bytes.
-    rule
-        ``[size, time, cost, future]``, as in :class:`~cpplan.remat.heuristics.eviction.Rule`.
-    factor
-        Factor of the score of every storage.
+    ahead
+        True to measure the distance ahead to the next use, false back to the last one.
     found
         Filled with the schedule.
     most
@@ -164,7 +162,7 @@ def run_evicting(flat, order, limit, rule, factor, found, scratch, most):
             # A unit's inputs are never freed for it: a run left here goes on with the next value.
             stuck = False
             while held + need > limit and not stuck and seen <= most:
-                s = _victim(scratch, flat, rule, factor, unit, now, length, units)
+                s = _victim(scratch, flat, ahead, unit, now, length, units)
                 stuck = s < 0
                 if not stuck:
                     live[s] = False
@@ -254,7 +252,7 @@ def _costs_again(flat, live, done, again):
 
 
 @compiled_loop
-def _victim(scratch, flat, rule, factor, unit, now, length, order_length):
+def _victim(scratch, flat, ahead, unit, now, length, order_length):
     """The storage to free next, by the largest score, or -1 if none may be freed.
 
     Storages pinned by units that are waiting for their inputs, and those that cannot be computed
@@ -284,7 +282,7 @@ def _victim(scratch, flat, rule, factor, unit, now, length, order_length):
             continue
         if rank == 2 and (pinned[s] or _needed(flat, live, done, cursor, use_start, wanted, s)):
             continue
-        if rule[3] > 0:
+        if ahead:
             if left:
                 time = uses[cursor[s]] - now + 1.0
             elif flat.kept[s]:
@@ -294,8 +292,7 @@ def _victim(scratch, flat, rule, factor, unit, now, length, order_length):
         else:
             time = length - accessed[s] + 1.0
         cost = again[flat.writer[s]] if flat.writer[s] >= 0 else 1.0
-        score = flat.size[s] ** rule[0] * time ** rule[1] * factor[s]
-        score /= (cost + 1e-9) ** rule[2]
+        score = flat.size[s] * time / (cost + 1e-9)
         if rank < best_class or score > best_score:
             best, best_class, best_score = s, rank, score
     return best

@@ -1,4 +1,4 @@
-"""First schedules for a search: by dropping values, minimum cuts and eviction."""
+"""First schedules for a search: by dropping values and minimum cuts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.eviction import NAMES, RULES, Evictions
 from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
 from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
 from cpplan.remat.objectives import Halving
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# Orders along which values are evicted for starts.
-_EVICTED_ORDERS = 2
+# Orders along which values are also retained by minimum cuts, besides those by need.
+_CUT_ORDERS = 2
 # Extra cost of the best start, as a share of running every op once, above which values are also
 # retained by minimum cuts.
 _CUT_EXTRA = 0.2
@@ -41,7 +40,6 @@ def first_schedules(
     deadline: Deadline,
     *,
     most_cost: float = math.inf,
-    evicting: bool = True,
     reorder: bool = True,
 ) -> list[Start]:
     """The best schedule derived from each order, the cheapest within ``limit`` bytes first.
@@ -55,10 +53,6 @@ def first_schedules(
         Orders of the units, at least one; the next is asked for when the last has been tried.
     most_cost
         Cost above which a schedule is of no use. The first one found that costs no more is enough.
-    evicting
-        True to evict values along the first orders, which takes longer, if all other schedules
-        exceed the limit. If the others fit but cost more than ``most_cost``, values are evicted in
-        any case.
     reorder
         True to try further orders, by need, if these leave much to gain.
     """
@@ -93,7 +87,7 @@ def first_schedules(
             by_need = [order for order in more if order not in tried]
             made += [[Start(order, "order")] for order in by_need]
             along = [
-                *range(min(len(tried), _EVICTED_ORDERS)),
+                *range(min(len(tried), _CUT_ORDERS)),
                 *range(len(tried), len(made)),
             ]
             for place in along:
@@ -106,16 +100,6 @@ def first_schedules(
                     made[place].append(Start(schedule, CUTS))
                     if fits:
                         break
-            excess, cost, _ = min(rank(start) for found in made for start in found)
-        if (excess > 0 and evicting) or (excess == 0 and cost > most_cost):
-            evictions = Evictions(problem)
-            # If dropping does not fit, eviction seldom does: try it on the first orders only.
-            for order, found in zip(tried[:_EVICTED_ORDERS], made, strict=False):
-                for name, rule in zip(NAMES, RULES, strict=True):
-                    deadline.check()
-                    evicted = evictions.run(order, limit, rule, deadline)
-                    if evicted is not None:
-                        found.append(Start(evicted, name))
     except TimeUpError:
         pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made), key=rank)

@@ -25,7 +25,7 @@ from cpplan.model.residency import Residency
 from cpplan.ordering import loops as order_loops
 from cpplan.program.anf import to_anf
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
-from cpplan.remat.loops import EVICTION, SCHEDULES
+from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.budget import Budget
@@ -39,7 +39,7 @@ _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
 # Least peak: shares of the time for an order, and of the rest for a first schedule.
 _ORDER_SHARE, _BEGIN_SHARE = 0.2, 0.3
 # Loops of the searches, those used first in front.
-_LOOPS = (*order_loops.LOOPS, SCHEDULES, EVICTION)
+_LOOPS = (*order_loops.LOOPS, SCHEDULES)
 _log = logging.getLogger("cpplan.torch")
 
 
