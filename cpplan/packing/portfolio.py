@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from cpplan.model.problem import Problem
 from cpplan.packing import loops
+from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, place_lowest_first, preorder
 from cpplan.packing.search import insertion_search, niche_search
 from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.niche_search import NODES_A_BUFFER, NicheSearch
 from cpplan.packing.search.outcome import Outcome
-from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.staged_insertion import StagedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
@@ -88,7 +88,6 @@ class PartSearch:
     def __init__(self, problem: Problem, budget: Budget):
         self.problem, self.workers, self.seed = problem, budget.workers, budget.seed
         seed = budget.seed
-        self._ranking = RankingSearch(problem, seed)
         self._exact_search: NicheSearch | None = None
         self._probed = False
         staged, count = StagedInsertion.applies_to(problem), len(problem)
@@ -96,11 +95,18 @@ class PartSearch:
         self._solves = not many
         if many and staged:
             moves = _STAGED_INSERTIONS_A_BUFFER * count
-            self._local: tuple[LocalSearch, int] = StagedInsertion(problem, seed), moves
+            self._local: tuple[LocalSearch, int] | None = StagedInsertion(problem, seed), moves
         elif not many and insertion_search.applies_to(problem):
             self._local = InsertionSearch(problem, seed), _INSERTIONS_A_BUFFER * count
         else:
-            self._local = self._ranking, active().rankings_a_buffer * count
+            self._local = None  # of gaps that cover a part of a buffer, only CP-SAT knows
+
+    @property
+    def idle(self) -> bool:
+        """True if no search goes on: gaps cover parts of buffers, too many for CP-SAT."""
+        from cpplan.packing.search.cp_sat_packing import applies_to
+
+        return self._local is None and not (self._solves and applies_to(self.problem))
 
     def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
         """Run one turn of every search; return true if the part needs no more search.
@@ -114,13 +120,14 @@ class PartSearch:
         aim
             Target, limit, deadline and listener.
         """
-        if self._solves and effort == 1:
+        if self._local is None and effort == 1:
+            state = self._place_lowest(state, aim)
+        elif self._solves and effort == 1:
             if len(self.problem) > _FEW_BUFFERS:
                 state = self.probe(state, aim)
                 if aim.offer(state):
                     return True
-            # The first few orders take almost no time, and are often enough.
-            state = self._move(self._ranking, 0, state, aim)
+            state = self._place_lowest(state, aim)
             if len(self.problem) <= _FEW_BUFFERS and not aim.offer(state):
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
@@ -128,8 +135,8 @@ class PartSearch:
         exact = self._solves and niche_search.applies_to(self.problem)
         # Until the loops are compiled, only CP-SAT runs.
         waiting = aim.deadline.share(COMPILING_SHARE)
-        needed = (*((loops.NICHE,) if exact else ()), loops.INSERTION)
-        if self._solves and not prepare_first(needed, waiting):
+        needed = (*((loops.NICHE,) if exact else ()), *((loops.INSERTION,) if self._local else ()))
+        if self._solves and needed and not prepare_first(needed, waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
             full = niche_search.is_full(self.problem)
@@ -154,6 +161,20 @@ class PartSearch:
             return state
         self._probed = True
         return self._search(state, _PROBING_NODES_A_BUFFER, aim)
+
+    def _place_lowest(self, state: Outcome, aim: Aim) -> Outcome:
+        """Place lowest offsets first, by each preorder: almost no time, and often enough."""
+        problem = self.problem
+        for word in PREORDERS:
+            if state.peak <= max(aim.target, state.bound):
+                break
+            ranked, most = preorder(problem, word), state.peak - 1
+            offsets = place_lowest_first(problem, ranked, aim.deadline, limit=most)
+            if offsets is not None:
+                peak = int((offsets + problem.size).max(initial=0))
+                state = state._replace(offsets=offsets, peak=peak, found_by="lowest_offset_first")
+                aim.offer(state)
+        return state
 
     def _search(self, state: Outcome, nodes_a_buffer: int, aim: Aim) -> Outcome:
         """Run the exact search in this thread."""
@@ -186,9 +207,10 @@ class PartSearch:
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
         """Run local search, then CP-SAT."""
-        slices = 1 if exchange is None else _SLICES
-        search, moves = self._local
+        slices = 0 if self._local is None else 1 if exchange is None else _SLICES
         for _ in range(slices):
+            assert self._local is not None
+            search, moves = self._local
             state = self._move(search, moves * effort // slices, state, aim)
             if exchange is not None:
                 state = exchange(state)

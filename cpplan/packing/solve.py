@@ -185,8 +185,9 @@ def _run_search(
 
     def turn(effort: int) -> Turn:
         part, state, aim = _next_turn(incumbent, budget, searches)
-        settled = searches[part].turn(state, effort, aim)
-        return Turn.AGAIN if settled else Turn.LONGER
+        if searches[part].turn(state, effort, aim):
+            return Turn.AGAIN
+        return Turn.LAST if searches[part].idle else Turn.LONGER
 
     turns = Turns(active().most_effort, last=most_effort)
     turns.run(turn, lambda: incumbent.done, budget.deadline)

@@ -24,16 +24,12 @@ class PackingTuning:
         Longest turn of all searches, as a multiple of the first.
     probing_buffers
         Buffers from which that brief search comes before most heuristics, which take longer.
-    rankings_a_buffer
-        Rankings a buffer in the first turn.
     insertion_buffers
         Buffers up to which insertion looks at all of them at once.
     niche_buffers
         Most buffers for the niche search.
-    pools_first_moves
-        Several pools: moves of hill climbing in the first turn.
     pools_liquid_runs
-        Most such runs in one turn; they end once one gains nothing.
+        Several pools: most assignments by live bytes in one turn; they end once one gains nothing.
     pools_ordered_buffers
         Buffers up to which first fit is tried in more orders than the portfolio's: O(n²) each.
     sizes_moves_a_buffer
@@ -60,10 +56,8 @@ class PackingTuning:
     uncompiled_seconds: float = 1.0
     most_effort: int = 4**10
     probing_buffers: int = 200
-    rankings_a_buffer: int = 10
     insertion_buffers: int = 5_000
     niche_buffers: int = 5_000
-    pools_first_moves: int = 40
     pools_liquid_runs: int = 4
     pools_ordered_buffers: int = 5_000
     sizes_moves_a_buffer: int = 20

@@ -363,7 +363,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         several(MIDDLE, NETS),
         ((PartSearch, "_solve", same_state),),
     ),
-    "packing without a climb over orders": (NETS, {"packing": {"rankings_a_buffer": 0}}),
     "packing without probing": (several(NETS, TIGHT), {"packing": {"probing_buffers": 10**9}}),
     "packing without fullest first": (
         FLAT,
@@ -374,7 +373,6 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         ((packing_heuristics, "portfolio", without_heuristic("segregated_fit")),),
     ),
     "pools without liquid bytes": (of_pools, {"packing": {"pools_liquid_runs": 0}}),
-    "pools without a climb": (of_pools, {"packing": {"pools_first_moves": 0}}),
     "pools without CP-SAT": (of_pools, {"packing": {"pools_entries": 0}}),
     "pools by heuristics alone": (
         of_pools,

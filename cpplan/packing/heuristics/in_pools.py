@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -85,14 +85,8 @@ class PoolFit:
         self._size = problem.size.tolist()
         self._candidates = [tuple(problem.candidates_of(row)) for row in range(len(problem))]
 
-    def place(
-        self,
-        order: Iterable[int],
-        deadline: Deadline,
-        preferred: Mapping[int, int] | None = None,
-    ) -> PoolLayout:
-        """Pool and offset of every row; ``preferred`` has pools to try first. O(n²)."""
-        first = preferred or {}
+    def place(self, order: Iterable[int], deadline: Deadline) -> PoolLayout:
+        """Pool and offset of every row. O(n²)."""
         problem = self._problem
         layouts = [Layout(part) for part in self._parts]
         peaks = [self._fixed_end(part) for part in self._parts]
@@ -106,10 +100,7 @@ class PoolFit:
             if row in problem.fixed:
                 continue
             choices = []
-            candidates = self._candidates[row]
-            if row in first:
-                candidates = (first[row], *(k for k in candidates if k != first[row]))
-            for rank, number in enumerate(candidates):
+            for rank, number in enumerate(self._candidates[row]):
                 at = layouts[number].lowest(row)
                 end, capacity = at + self._size[row], problem.pools[number].capacity
                 out = 0 if capacity is None else max(0, end - capacity)

@@ -1,7 +1,7 @@
 """``pack_pools``: the stages that place buffers in several pools, under one deadline.
 
 Bounds and heuristics come first. If value and bound still differ, these searches take turns:
-hill climbing; CP-SAT on pools alone, as if bytes were a liquid; packing each pool of such an
+CP-SAT on pools alone, as if bytes were a liquid; packing each pool of such an
 assignment; and CP-SAT on pools and offsets together. The levels of the objective are settled one
 after another. A proof ends the run, or the deadline.
 
@@ -27,8 +27,6 @@ from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, preorder
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.levels import LevelIncumbent
-from cpplan.packing.pools.climb import NAME as CLIMB
-from cpplan.packing.pools.climb import PoolClimb
 from cpplan.packing.pools.objective import objective_levels
 from cpplan.packing.pools.within_capacities import WithinCapacities, stacked
 from cpplan.packing.reduction import reduce_problem
@@ -136,7 +134,6 @@ class _PoolRun:
             report=self._tell,
         )
         self._report = report
-        self.climb: PoolClimb | None = None
         self.liquid: dict[int, _Liquid] = {}
 
     def improve(self) -> None:
@@ -148,7 +145,7 @@ class _PoolRun:
 
     def _turn(self, effort: int) -> Turn:
         tried = False
-        for search in (self._run_liquid, self._run_climb, self._run_full):
+        for search in (self._run_liquid, self._run_full):
             tried |= search(effort)
             if self.state.done:
                 break
@@ -199,22 +196,6 @@ class _PoolRun:
         for number in range(self.pools):
             rows = np.flatnonzero(layout.pool == number)
             check_offsets(self.small.in_pool(number, rows), layout.offset[rows], name)
-
-    def _run_climb(self, effort: int) -> bool:
-        state = self.state
-        if len(self.small) > tuning.active().pools_ordered_buffers:
-            return False
-        if self.climb is None:
-            self.climb = PoolClimb(
-                self.small, self.levels, preorder(self.small, "SWT"), self.budget.seed
-            )
-        self.climb.run(
-            tuning.active().pools_first_moves * effort,
-            state.least,
-            self.deadline,
-            found=lambda layout: state.offer(layout, CLIMB),
-        )
-        return True
 
     def _run_liquid(self, effort: int) -> bool:
         """Assign pools as if bytes were a liquid while that improves; then pack with full effort.

@@ -40,6 +40,11 @@ SECONDS_PER_WORK = 50.0
 _LOOK = 0.05
 
 
+def applies_to(problem: Problem) -> bool:
+    """True if the model is not too large to be presolved."""
+    return int((problem.spans.upper - problem.spans.lower).sum()) <= active().section_entries
+
+
 def run_round(
     problem: Problem,
     state: Outcome,
@@ -52,9 +57,8 @@ def run_round(
     exchange: Callable[[Outcome], Outcome] | None = None,
 ) -> Outcome:
     """Run one round; it ends early if the peak is good enough or proved smallest, or time is up."""
-    entries = int((problem.spans.upper - problem.spans.lower).sum())
-    if entries > active().section_entries:
-        _logger.info("CP-SAT skipped: the model would have %d section entries", entries)
+    if not applies_to(problem):
+        _logger.info("CP-SAT skipped: the model of %d buffers would be too large", len(problem))
         return state
     portfolio = _Portfolio(problem, state, budget, target, limit, report, exchange)
     try:

@@ -15,9 +15,9 @@ import numpy as np
 
 from cpplan.model.problem import Ints
 from cpplan.packing import loops
+from cpplan.packing.heuristics.by_climbing import OrderMoves
 from cpplan.packing.heuristics.by_lowest_offset import PREORDERS, preorder
 from cpplan.packing.heuristics.layout import first_fit_in_order
-from cpplan.packing.search.ranking_search import OrderMoves
 from cpplan.packing.sizes.arenas import BestLayout
 from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import prepare

@@ -11,14 +11,12 @@ from support.cases import seeds
 from support.instances import perfect_packing
 from support.pool_oracles import check_pooled, random_pooled
 
-from cpplan.model.levels import pool_peaks
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.by_climbing import hill_climb
 from cpplan.packing.heuristics.in_pools import PoolFit, run_in_pools
-from cpplan.packing.pools.climb import PoolClimb
-from cpplan.packing.pools.objective import excess_level, objective_levels
+from cpplan.packing.pools.objective import objective_levels
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
@@ -91,23 +89,6 @@ def test_climbing_keeps_what_it_has_when_time_is_up():
     check_pooled(problem, np.zeros(25, np.int64), offsets)
     with pytest.raises(TimeUpError):
         hill_climb(problem, deadline)
-
-
-def test_climbing_over_pools_moves_what_makes_the_objective():
-    """By size a (8 B) takes fast, and b and c, 6 B each, need 12 in slow; the other way 8."""
-    problem = Problem(
-        ("a", "b", "c"), [0, 0, 0], [1, 1, 1], [8, 6, 6], pools=(Pool("fast", 12), Pool("slow"))
-    )
-    levels = (excess_level(problem), *objective_levels(problem, "preference"))
-    climb = PoolClimb(problem, levels, np.arange(3), seed=0)
-    told = []
-    climb.run(0, (0, 8, 8, 12), Deadline(60), told.append)
-    assert climb.values == (0, 12, 12, 8)
-    climb.run(100, (0, 8, 8, 12), Deadline(60), told.append)
-    assert climb.values == (0, 8, 8, 12)
-    values = [tuple(lv.value(pool_peaks(problem, *at), at.pool) for lv in levels) for at in told]
-    assert values == sorted(values, reverse=True)
-    assert len(set(values)) == len(values)
 
 
 def test_a_spent_deadline_stops_it():
