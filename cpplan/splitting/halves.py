@@ -14,24 +14,30 @@ from itertools import pairwise
 from cpplan.model.axes import Axis
 from cpplan.model.graph import Op
 from cpplan.model.pieces import Pieces
+from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.elements import writes_along
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import overlaps
 
+# Counted seconds of making and measuring a piece.
+_WORK_PER_PIECE = 1e-4
 # Axis of an op -> positions at which it is cut.
 Cuts = dict[str, tuple[int, ...]]
 
 
-def halved(problem: SplitProblem, pieces: PieceGraph, place: int) -> PieceGraph | None:
-    """The pieces cut in two along one axis of the tensors written; ``None`` if none can be.
+def halved(
+    problem: SplitProblem, pieces: PieceGraph, place: int, deadline: Deadline
+) -> PieceGraph | None:
+    """The pieces cut in two along one axis of the tensors written; ``None`` if none can be in time.
 
-    Ops that cost nothing stay as they are, and so do ops of tensors whose bands would be padded.
+    Ops that cost nothing stay as they are, and so do ops of tensors whose bands would be padded. At
+    most one try for each op: after each, the ops of some tensors stay whole.
     """
     known = {each.op: dict(zip(each.axes, each.cuts, strict=True)) for each in pieces.cuts}
     axes = {op.name: _axis(problem, op, place, known.get(op.name, {})) for op in problem.ops}
     padded = _padded(pieces)
-    while True:
+    while not deadline.expired():
         cuts: list[Pieces] = []
         more = False
         for op in problem.ops:
@@ -45,12 +51,19 @@ def halved(problem: SplitProblem, pieces: PieceGraph, place: int) -> PieceGraph 
         if not more:
             return None
         finer = split_graph(problem.graph, cuts, problem.lines)
+        deadline.spend(_WORK_PER_PIECE * len(finer.graph.ops))
         wasted = _padded(finer) - padded
         if not wasted:
             return finer
-        for name, axis in axes.items():
-            if axis is not None and wasted & {window.tensor for window in axis.windows}:
-                axes[name] = None
+        whole = [
+            name
+            for name, axis in axes.items()
+            if axis is not None and wasted & {window.tensor for window in axis.windows}
+        ]
+        if not whole:  # cuts of other tensors divide these too, as those of views do
+            return None
+        axes.update(dict.fromkeys(whole))
+    return None
 
 
 def order_of_parts(pieces: PieceGraph, order: Iterable[int], finer: PieceGraph) -> list[int]:

@@ -268,11 +268,10 @@ class SplitSearch:
         places, failed = cycle(range(rank)), 0
         while failed < rank and not deadline.expired():
             assert split.graph is not None
-            finer = halved(self.problem, split.graph, next(places))
+            finer = halved(self.problem, split.graph, next(places), deadline)
             failed += 1
             if finer is None or len(finer.graph.ops) > most:
                 continue
-            deadline.spend(_WORK_PER_PIECE * len(finer.graph.ops))
             order = order_of_parts(split.graph, split.program.order, finer)
             packed = self._pack(Program(finer.graph, tuple(order)), deadline, quick=True)
             self._report(f"{len(finer.graph.ops)} halves of pieces, {packed.peak} B packed")

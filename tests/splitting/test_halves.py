@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import cpplan
 from cpplan.model.pieces import Pieces
+from cpplan.runtime.deadline import Deadline
+from cpplan.splitting import halves
 from cpplan.splitting.halves import halved, order_of_parts
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
 from tests.support.split_networks import Network
 
+ENDLESS = Deadline(float("inf"))
 FEW = {"time_limit": 3, "deterministic": True, "split": True}
 
 
@@ -34,10 +37,10 @@ def test_every_piece_is_cut_in_the_middle() -> None:
     net.conv(net.conv(net.image(5, 3, 2), 4), 6)
     problem = problem_of(net)
     pieces = in_rows(problem)
-    rows, columns = halved(problem, pieces, 0), halved(problem, pieces, 1)
+    rows, columns = halved(problem, pieces, 0, ENDLESS), halved(problem, pieces, 1, ENDLESS)
     assert cuts_of(rows) == [(("rows",), ((1, 2, 3),)), (("rows",), ((2,),))]
     assert cuts_of(columns) == [(("rows", "columns"), ((2,), (1,))), (("columns",), ((1,),))]
-    again = halved(problem, rows, 0) if rows else None
+    again = halved(problem, rows, 0, ENDLESS) if rows else None
     assert cuts_of(again)[0] == (("rows",), ((1, 2, 3, 4),))
 
 
@@ -45,10 +48,10 @@ def test_single_steps_are_not_cut() -> None:
     net = Network()
     net.conv(net.image(2, 1, 2), 1)
     problem = problem_of(net)
-    pieces = halved(problem, split_graph(problem.graph, []), 0)
+    pieces = halved(problem, split_graph(problem.graph, []), 0, ENDLESS)
     assert cuts_of(pieces) == [(("rows",), ((1,),))]
     assert pieces is not None
-    assert [halved(problem, pieces, place) for place in range(4)] == [None] * 4
+    assert [halved(problem, pieces, place, ENDLESS) for place in range(4)] == [None] * 4
 
 
 def test_tensors_whose_bands_would_be_padded_stay_whole() -> None:
@@ -58,7 +61,7 @@ def test_tensors_whose_bands_would_be_padded_stay_whole() -> None:
     aligned = tuple(replace(tensor, alignment=8) for tensor in graph.tensors)
     program = cpplan.to_anf(cpplan.Graph(graph.name, aligned, graph.ops))
     problem = SplitProblem(program, cpplan.Residency(), frozenset())
-    pieces = halved(problem, split_graph(problem.graph, []), 1)
+    pieces = halved(problem, split_graph(problem.graph, []), 1, ENDLESS)
     assert pieces is not None
     # A column of the image has three bytes.
     assert [each.op for each in pieces.cuts] == [graph.ops[1].name]
@@ -69,7 +72,7 @@ def test_parts_run_in_place_of_their_piece() -> None:
     net.conv(net.image(4, 2, 1), 2)
     problem = problem_of(net)
     pieces = in_rows(problem)
-    finer = halved(problem, pieces, 1)
+    finer = halved(problem, pieces, 1, ENDLESS)
     assert finer is not None
     name = problem.ops[0].name
     order = order_of_parts(pieces, [1, 0], finer)
@@ -91,3 +94,19 @@ def test_halves_need_fewer_bytes_at_no_more_work() -> None:
     assert plan.peak < without.peak
     assert plan.cost == plan.base_cost
     assert len(plan.order) > len(without.order)
+
+
+def test_where_no_op_left_whole_avoids_padding_nothing_is_cut(monkeypatch) -> None:
+    net = Network()
+    net.conv(net.conv(net.image(5, 3, 2), 4), 6)
+    problem = problem_of(net)
+    pieces = in_rows(problem)
+    monkeypatch.setattr(halves, "_padded", lambda graph: set() if graph is pieces else {"another"})
+    assert halved(problem, pieces, 0, ENDLESS) is None
+
+
+def test_no_pieces_are_cut_after_the_deadline() -> None:
+    net = Network()
+    net.conv(net.image(5, 3, 2), 4)
+    problem = problem_of(net)
+    assert halved(problem, split_graph(problem.graph, []), 0, Deadline(0)) is None
