@@ -21,7 +21,7 @@ from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.schedule import overlaps
 
 # Counted seconds of making and measuring a piece.
-_WORK_PER_PIECE = 1e-4
+WORK_PER_PIECE = 1e-4
 # Axis of an op -> positions at which it is cut.
 Cuts = dict[str, tuple[int, ...]]
 
@@ -51,7 +51,7 @@ def halved(
         if not more:
             return None
         finer = split_graph(problem.graph, cuts, problem.lines)
-        deadline.spend(_WORK_PER_PIECE * len(finer.graph.ops))
+        deadline.spend(WORK_PER_PIECE * len(finer.graph.ops))
         wasted = _padded(finer) - padded
         if not wasted:
             return finer

@@ -24,7 +24,7 @@ from cpplan.splitting.bounds import least_piece
 from cpplan.splitting.candidates import COST_LEVELS, Candidates
 from cpplan.splitting.elements import element_cuts, line_cuts
 from cpplan.splitting.frontier import Choice, Division, Frontier
-from cpplan.splitting.halves import halved, order_of_parts
+from cpplan.splitting.halves import WORK_PER_PIECE, halved, order_of_parts
 from cpplan.splitting.loops import SPLITTING
 from cpplan.splitting.outcome import Split
 from cpplan.splitting.piece_graph import PieceGraph, split_graph
@@ -52,8 +52,6 @@ _LIMIT_SHARE = 0.35
 _CHECKED = 4.5
 # Time needed to pack a graph of pieces by heuristics, as a multiple of the time to derive it.
 _SLOWER = 3.0
-# Seconds of work, in deterministic mode, for a piece.
-_WORK_PER_PIECE = 1e-4
 # Share of the time for the bound at no more work.
 _BOUND_SHARE = 0.1
 # Relative tolerance for sums of floating-point costs.
@@ -420,7 +418,7 @@ class SplitSearch:
             return None
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
-        deadline.spend(_WORK_PER_PIECE * len(program.order))
+        deadline.spend(WORK_PER_PIECE * len(program.order))
         derived = deadline.elapsed() - begin
         self._pace = max(self._pace, derived / max(division.pieces, 1))
         if not graph.cuts:
@@ -456,7 +454,7 @@ class SplitSearch:
                 begin = deadline.elapsed()
                 graph = split_graph(problem.graph, cuts, problem.lines)
                 derived, given = deadline.elapsed() - begin, to_anf(graph.graph).order
-                deadline.spend(_WORK_PER_PIECE * len(given))
+                deadline.spend(WORK_PER_PIECE * len(given))
                 packed = self._in_best_order(graph, given, deadline.share(_ORDER_SHARE))
                 self._report(f"{len(graph.graph.ops)} single steps, {packed.peak} B packed")
                 yield replace(self._split(packed, graph), derived=derived, ordered=True)

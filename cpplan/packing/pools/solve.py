@@ -1,9 +1,9 @@
 """``pack_pools``: the stages that place buffers in several pools, under one deadline.
 
 Bounds and heuristics come first. If value and bound still differ, these searches take turns:
-CP-SAT on pools alone, as if bytes were a liquid; packing each pool of such an
-assignment; and CP-SAT on pools and offsets together. The levels of the objective are settled one
-after another. A proof ends the run, or the deadline.
+CP-SAT on pools alone, as if bytes were a liquid; packing each pool of such an assignment; and
+CP-SAT on pools and offsets together. The levels of the objective are settled one after another. A
+proof ends the run, or the deadline.
 
 As a liquid, bytes need no offsets: CP-SAT assigns pools so that each can hold its live bytes. Each
 pool of such an assignment is then a packing problem of its own.
