@@ -65,8 +65,9 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" at")  # of a string that does not end
         raise InputError(
-            f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            f"{path}: not JSON: {what} at line {error.lineno}, column {error.colno}"
         ) from error
     except ValueError as error:  # an integer of thousands of digits
         raise InputError(f"{path}: not JSON: a number is out of range") from error

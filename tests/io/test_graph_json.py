@@ -199,6 +199,7 @@ def test_malformed_values_are_named_in_one_line(values, message, tmp_path):
     [
         (b"", "not JSON"),
         (b'{"format":', "not JSON: Expecting value at line 1, column 11"),
+        (b'{"format": "cpp', "not JSON: Unterminated string starting at line 1, column 12"),
         (b"\xff\xfe\x00", "expected UTF-8 text"),
         (b"[" * 100_000, "nested too deeply"),
         (b"1" * 5000, "not "),
