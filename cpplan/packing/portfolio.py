@@ -207,15 +207,15 @@ class PartSearch:
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
         """Run local search, then CP-SAT."""
-        slices = 0 if self._local is None else 1 if exchange is None else _SLICES
-        for _ in range(slices):
-            assert self._local is not None
+        if self._local is not None:
             search, moves = self._local
-            state = self._move(search, moves * effort // slices, state, aim)
-            if exchange is not None:
-                state = exchange(state)
-            if aim.offer(state):
-                return True
+            slices = 1 if exchange is None else _SLICES
+            for _ in range(slices):
+                state = self._move(search, moves * effort // slices, state, aim)
+                if exchange is not None:
+                    state = exchange(state)
+                if aim.offer(state):
+                    return True
         if effort >= _CP_SAT_EFFORT or len(self.problem) <= _CP_SAT_AT_ONCE:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)

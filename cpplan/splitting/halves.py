@@ -60,7 +60,7 @@ def halved(
             for name, axis in axes.items()
             if axis is not None and wasted & {window.tensor for window in axis.windows}
         ]
-        if not whole:  # cuts of other tensors divide these too, as those of views do
+        if not whole:  # no op that is cut here accesses these bands
             return None
         axes.update(dict.fromkeys(whole))
     return None
