@@ -50,6 +50,10 @@ _ALONE_SHARE, _ALONE_SPLIT_SHARE = 0.2, 0.4
 # Seconds that each of them may take, even if the first search took less.
 _SMALLER_LEAST = 1.0
 
+# Freedoms without which a search may choose better programs: its estimates mislead. Plans in which
+# nothing is shared are candidates of every search.
+_LEFT_OUT: frozenset[Freedom] = frozenset({"order", "remat", "split"})
+
 Search = Callable[[Program | Problem, Request, Budget], Plan]
 
 # Fields of a plan that are decisions, or follow from them; all others are claims.
@@ -347,19 +351,21 @@ def _is_in_reach(source: Program | Problem, tuning: SolvingTuning) -> bool:
 def _smaller(
     request: Request, source: Program | Problem, *, every: bool = False
 ) -> Iterator[Request]:
-    """Yield the request with fewer freedoms, the most freedoms first.
+    """Yield the request without a search order, repetitions or pieces, one left out at a time.
 
-    Without pieces, runs again and moves, there is one, if any: smaller ones are candidates of its
-    search. If ``every``, these are yielded, too.
+    Without pieces, runs again and moves, there is none: all smaller searches are candidates of its
+    own. If ``every``, yield the request with any fewer freedoms, the most freedoms first.
     """
     freedoms = request.freedoms & useful_freedoms(source)
-    programs = freedoms & {"remat", "split"}
-    for count in range(1, len(freedoms) + 1):
-        for left_out in combinations(sorted(freedoms), count):
-            kept = freedoms.difference(left_out)
-            plain = not (request.spill or kept & programs)
-            if every or not plain or (programs and programs == set(left_out)):
+    if every:
+        for count in range(1, len(freedoms) + 1):
+            for left_out in combinations(sorted(freedoms), count):
                 yield request.without(*left_out)
+        return
+    programs = freedoms & {"remat", "split"}
+    for name in sorted(freedoms & _LEFT_OUT):
+        if request.spill or programs:
+            yield request.without(name)
 
 
 def useful_freedoms(source: Program | Problem) -> frozenset[Freedom]:
