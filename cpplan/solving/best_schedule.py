@@ -57,7 +57,20 @@ def rematerialize(run: Run, source: Program | Problem) -> Rematerialized:
         run.deadline.reserve(_CHECKED * (run.deadline.elapsed() - begin))
     if cost_limit is not None:
         return _within_pool(run, search.smallest(cost_limit * search.base, run.budget))
-    return search.cheapest(_limit(run), run.budget)
+    return _packed_freely(run, search.cheapest(_limit(run), run.budget))
+
+
+def _packed_freely(run: Run, found: Rematerialized) -> Rematerialized:
+    """The result, packed by all heuristics if it exceeds the limit of one pool.
+
+    A program that cannot fit is packed only until that is known; the message tells what it needs.
+    """
+    packed, limit = found.packed, found.limit
+    if packed.pooled is not None or limit is None or packed.peak <= limit:
+        return found
+    free = replace(run, target=None, limit=None)
+    again = free.pack(packed.source, run.deadline, quick=True)
+    return replace(found, packed=again) if again.peak < packed.peak else found
 
 
 def _within_pool(run: Run, found: Rematerialized) -> Rematerialized:

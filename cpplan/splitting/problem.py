@@ -255,6 +255,12 @@ class SplitProblem:
         return found
 
     @cached_property
+    def constants(self) -> frozenset[int]:
+        """Numbers of the storages whose bytes are constants."""
+        tensor, number = self.graph.tensor, enumerate(self.names)
+        return frozenset(m for m, name in number if tensor[name].kind == "constant")
+
+    @cached_property
     def written_in_turn(self) -> list[list[int]]:
         """Steps that write each storage with several writers, or with a reader before the first.
 

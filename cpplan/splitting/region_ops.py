@@ -39,7 +39,8 @@ class RegionOps:
         self.base = live
         self.readers: list[list[tuple[int, str]]] = [[] for _ in self.storages]
         self.writers: list[int] = [-1] * len(self.storages)
-        # True if each storage is written by one op at most, before it is read.
+        # True if each storage is written by one op at most, before it is read. The bytes of a
+        # constant are there before: whoever makes a view of one writes nothing.
         self.in_turn = True
         for k, op in enumerate(self.ops):
             for name in op.inputs:
@@ -47,7 +48,9 @@ class RegionOps:
                     self.readers[self.local[m]].append((k, name))
             for m in problem.accessed[start + k][1]:
                 here = self.local[m]
-                if self.writers[here] >= 0 or self.readers[here] or first[m] < start:
+                if self.writers[here] >= 0 or (
+                    (self.readers[here] or first[m] < start) and m not in problem.constants
+                ):
                     self.in_turn = False
                 self.writers[here] = k
         names = {op.name: op for op in self.ops}

@@ -434,3 +434,28 @@ def test_one_pool_that_holds_nothing_at_any_cost():
     assert (plan.status, plan.offset, plan.lower_bound) == ("infeasible", None, 16)
     plan = checked(graph, cpplan.solve(graph, pools=(Pool("a", capacity=16),), **options))
     assert (plan.status, plan.peak) == ("optimal", 16)
+
+
+def test_a_limit_that_is_missed_is_answered_with_what_the_best_packing_needs():
+    """Blocks of four ops that run once: 12 B, since the sum is written over one of its terms."""
+    tensors, ops, before = [Tensor("x", 4, kind="input")], [], "x"
+    for k in range(4):
+        a, b, c, total = (f"{name}{k}" for name in ("a", "b", "c", "sum"))
+        tensors += [Tensor(name, 4) for name in (a, b, c)]
+        tensors.append(Tensor(total, 4, kind="output" if k == 3 else "intermediate"))
+        for inputs, output in (((before,), a), ((a,), b), ((b,), c)):
+            ops.append(Op(f"make {output}", inputs=inputs, outputs=(output,), recomputable=False))
+        ops.append(
+            Op(
+                f"make {total}", inputs=(c, a), outputs=(total,), in_place=((total, c),),
+                recomputable=False,
+            )
+        )  # fmt: skip
+        before = total
+    graph = Graph("blocks", tuple(tensors), tuple(ops))
+    plan = cpplan.solve(
+        graph, remat=True, in_place=True, inputs="outside", memory_limit=8, time_limit=2,
+        deterministic=True,
+    )  # fmt: skip
+    assert plan.status == "unknown"
+    assert "the best needs 12 B, 4 B more" in (plan.message or "")

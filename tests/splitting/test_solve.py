@@ -25,6 +25,7 @@ from cpplan.splitting.piece_graph import split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
 from cpplan.splitting.schedule import after_what_they_wait_for
+from cpplan.splitting.styles import Style
 from cpplan.splitting.written_in_turn import with_writers_together
 from tests.support.split_networks import Network
 from tests.support.split_oracle import random_twins
@@ -322,6 +323,32 @@ def test_a_report_shows_the_graph_of_pieces_and_keeps_the_plan(tmp_path: Path) -
     assert [cut["op"] for cut in data["plan"]["pieces"]] == [cut.op for cut in plan.pieces]
     plan.report(tmp_path / "plan.html", graph)
     assert f"{len(plan.pieces)} ops run in pieces" in (tmp_path / "plan.html").read_text("utf-8")
+
+
+def test_a_view_of_a_constant_between_ops_does_not_keep_them_whole() -> None:
+    """Networks scale channels by a parameter of another shape: its view moves no bytes."""
+    graph = chain(8, (8, 3, 1), (8, 3, 1), (1, 3, 1))
+    first, second, last = graph.ops
+    tensors = (
+        *graph.tensors,
+        Tensor("gamma", 8, kind="constant", shape=(8,), dtype="int8"),
+        Tensor("shown", 8, view_of=("gamma", 0), shape=(1, 1, 8), dtype="int8"),
+    )
+    reshape = Op("reshape", inputs=("gamma",), outputs=("shown",), cost=0)
+    scaled = replace(second, inputs=(*second.inputs, "shown"))
+    viewed = Graph("viewed", tensors, (first, reshape, scaled, last))
+    for kept in ("outside", "keep"):
+        residency = Residency(constants=kept)
+        plain, other = (
+            Region(SplitProblem(to_anf(net), residency, frozenset()), 0, len(net.ops))
+            for net in (graph, viewed)
+        )
+        style = Style("rows")
+        estimates = plain.estimate(style), other.estimate(style)
+        assert estimates[0] is not None
+        assert estimates[1] is not None
+        assert estimates[1].peak == estimates[0].peak + (8 if kept == "keep" else 0)
+        check(viewed, cpplan.solve(viewed, split=True, constants=kept, deterministic=True))
 
 
 def test_a_limit_below_every_plan_is_answered_with_the_smallest_found() -> None:
