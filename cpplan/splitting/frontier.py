@@ -25,7 +25,7 @@ from cpplan.splitting.styles import Estimate, Style
 from cpplan.splitting.tuning import SplittingTuning
 
 # Places between steps at which regions may begin and end: those with the fewest live bytes.
-MOST_CUTS = 48
+MOST_CUTS = 72
 # Regions may end before an op that leaves less than this share of the live bytes.
 STEEPEST = 0.2
 # Largest share of a hill's live bytes that counts as its foot.
@@ -341,7 +341,8 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
     steps = len(live) - 1
     if steps < most:
         return list(range(steps + 1))
-    found: set[int] = set()
+    # Place -> its number in its valley.
+    found: dict[int, int] = {}
     begin = 0
     while begin <= steps:
         end = begin
@@ -351,19 +352,19 @@ def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
         right = live[end + 1] if end < steps else live[begin] + 1
         # Before an op with a large input and a small output, the pieces may change their axis.
         if (live[begin] < left and live[begin] < right) or right < live[begin] * steepest:
-            found.update(range(begin, end + 1))
+            found |= {k: number for number, k in enumerate(range(begin, end + 1))}
         begin = end + 1
     for k, can in enumerate(problem.may_be_cut):
         if not can and problem.writes_new_storage(k):
-            found.update((k, k + 1))
+            found |= {k: 0, k + 1: 0}
     # A region that contains one of these ops besides others has no pieces.
     walls = {end for k in problem.permuting for end in (k, k + 1)}
     for writers in problem.written_in_turn:
         walls.update((writers[0], writers[-1] + 1))
     before = list(accumulate(live, max))
     after = list(accumulate(reversed(live), max))[::-1]
-    # The deepest valleys between hills of the most live bytes come first.
-    deepest = sorted(found, key=lambda k: (live[k] - min(before[k], after[k]), k))
+    # The first places of all valleys come first, those of the deepest between hills ahead.
+    deepest = sorted(found, key=lambda k: (found[k], live[k] - min(before[k], after[k]), k))
     return sorted({0, steps, *deepest[:most], *walls, *_feet_of_hills(live)})
 
 

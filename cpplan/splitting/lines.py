@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from cpplan.model.axes import Axis, Window
@@ -253,10 +254,11 @@ def _follow_views(graph: Graph, storage: _Storage) -> bool:
             low, high = boxes[source][line]
             extent = (graph.tensor[source].shape or ())[tiling.read]
             shown = [low + end * (high - low) // extent for end in (tiling.low, tiling.high)]
-            step, rest = divmod(shown[1] - shown[0], tiling.steps)
-            if tuple(shown) == boxes[name][line] and not rest:
+            step = Fraction(shown[1] - shown[0], tiling.steps)
+            # Each step shows whole positions of the line, or several steps show one position.
+            if tuple(shown) == boxes[name][line] and 1 in (step.numerator, step.denominator):
                 places[name][line], via[name][line] = tiling.made, tiling.axis
-                storage.width[line] = math.lcm(storage.width[line], step)
+                storage.width[line] = math.lcm(storage.width[line], step.numerator)
     return True
 
 

@@ -232,14 +232,16 @@ class _Storage:
             begin, end = self._span(source, base_axis)
             extent = (self._graph.tensor[source].shape or ())[there]
             span = self._span(name, base_axis)
-            # The steps must read exactly the part of the base that the view is, in equal steps.
+            # The steps must read exactly the part of the base that the view is, in equal steps:
+            # some positions of the base each, or some steps for each position.
             same = span == (
                 begin + first * (end - begin) // extent,
                 begin + last * (end - begin) // extent,
             )
-            if same and (span[1] - span[0]) % count == 0:
+            length = span[1] - span[0]
+            if same and (length % count == 0 or count % length == 0):
                 taken[base_axis] = made, axis.name
-                step = (span[1] - span[0]) // count
+                step = max(1, length // count)
                 self._pitch[base_axis] = math.lcm(self._pitch[base_axis], step)
         self._at[name] = taken
         return taken

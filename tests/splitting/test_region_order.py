@@ -12,7 +12,7 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting import frontier
-from cpplan.splitting.frontier import Frontier, whole_peaks
+from cpplan.splitting.frontier import Frontier, choose_cuts, whole_peaks
 from cpplan.splitting.least_peak import LeastPeak
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
@@ -70,6 +70,18 @@ def test_ops_that_are_not_cut_need_what_a_region_of_one_op_needs(seed: int) -> N
             problem = SplitProblem(to_anf(graph), residency, sharing)
             alone = [Region(problem, k, k + 1) for k in range(len(problem.ops))]
             assert whole_peaks(problem) == [region.estimate(Style()).peak for region in alone]
+
+
+def test_each_of_many_equal_layers_may_end_a_region() -> None:
+    """Places with few live bytes follow one another; more places than may be chosen, not layers."""
+    net = Network()
+    x = net.image(8, 8, 2)
+    for _ in range(30):
+        x = net.relu(net.relu(net.add(x, net.relu(net.conv(x, 2)))))
+    problem = SplitProblem(to_anf(net.graph()), Residency())
+    valleys = range(3, 148, 5)
+    assert all(problem.boundary[k : k + 3] == [128] * 3 for k in valleys)
+    assert set(choose_cuts(problem, 40, 0.2)).issuperset(valleys)
 
 
 def test_ops_far_from_the_peak_are_in_no_region(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,18 +146,16 @@ def gather_axes(operation: Operation, axis: int) -> list[Axis]:
 
 def stack_axes(operation: Operation, axis: int) -> Iterator[Axis]:
     """Axes of an op that stacks its inputs along a new axis, or takes such a stack apart."""
-    whole, parts = operation.outputs, operation.inputs
-    if len(parts) == 1 and len(shape_of(operation.input())) == _rank(operation.outputs[0]) + 1:
-        whole, parts = parts, whole
-    stack = whole[0]
-    if stack is None or len(whole) != 1:
+    read = [tensor for tensor in operation.inputs if tensor is not None]
+    made = [tensor for tensor in operation.outputs if tensor is not None]
+    if not read or not made:
+        raise NoAxes
+    apart = len(shape_of(read[0])) > len(shape_of(made[0]))
+    (stack, *others), parts = (read, made) if apart else (made, read)
+    if others:
         raise NoAxes
     shape = shape_of(stack)
     for along, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
         if along != axis:
             own = along - (along > axis)
-            yield same(name, extent, [(stack, along), *((p, own) for p in parts if p is not None)])
-
-
-def _rank(tensor: Tensor | None) -> int:
-    return -1 if tensor is None else len(shape_of(tensor))
+            yield same(name, extent, [(stack, along), *((part, own) for part in parts)])

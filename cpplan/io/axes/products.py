@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from cpplan.io.axes.operation import NoAxes, Operation, same, shape_of
 from cpplan.model.axes import Axis, Window
@@ -65,35 +66,38 @@ def matmul_axes(
 
 
 def attention_axes(operation: Operation) -> list[Axis]:
-    """Batch, heads and query rows of an attention.
+    """Batches, query rows and heads of an attention.
 
-    Inputs are query, key and value, each ``(batch, heads, rows, elements)`` or, without an axis of
-    heads, ``(batch, rows, elements)``; and perhaps a mask, whose rows are the query's.
+    Inputs are query, key and value, each ``(batch …, heads, rows, elements)`` or, without an axis
+    of heads, ``(batch, rows, elements)``; and perhaps a mask, whose rows are the query's.
     """
     output = operation.output
     shape = shape_of(output)
-    query, key, value = (operation.input(k) for k in range(3))
-    rank = len(shape)
-    if rank not in (3, 4) or any(len(shape_of(t)) != rank for t in (query, key, value)):
+    rank, heads = len(shape), len(shape) - 3
+    query, *_ = inputs = [operation.input(k) for k in range(3)]
+    if rank < 3 or any(len(shape_of(tensor)) != rank for tensor in inputs):
         raise NoAxes
-    given = operation.input(3) if operation.has(3) else None
+    mask = operation.input(3) if operation.has(3) else None
 
-    def masked(axis: int) -> list[tuple[Tensor, int]]:
-        """The mask's own axis for one of the scores' four."""
-        if given is None:
+    def masked(axis: int, from_end: int) -> list[tuple[Tensor, int]]:
+        """The mask's own axis for one of the output."""
+        own = -1 if mask is None else len(shape_of(mask)) - from_end
+        return [(mask, own)] if mask and own >= 0 and shape_of(mask)[own] == shape[axis] else []
+
+    def outer(name: str, axis: int) -> list[Axis]:
+        """An axis of all tensors; a mask has an axis of heads, too, where the others have none."""
+        if any(shape_of(tensor)[axis] != shape[axis] for tensor in inputs):
             return []
-        own = axis - 4 + len(shape_of(given))
-        extent = (shape[0], shape[1] if rank == 4 else 0, shape[-2], 0)[axis]
-        return [(given, own)] if own >= 0 and shape_of(given)[own] == extent else []
+        places = [(tensor, axis) for tensor in (output, *inputs)]
+        return [same(name, shape[axis], [*places, *masked(axis, max(rank, 4) - axis)])]
 
-    axes = [
-        same("batch", shape[0], [*((t, 0) for t in (output, query, key, value)), *masked(0)]),
-        same("rows", shape[-2], [(output, rank - 2), (query, rank - 2), *masked(2)]),
+    batches = [outer(f"batch {k}" if heads > 1 else "batch", k) for k in range(max(1, heads))]
+    rows = [(output, rank - 2), (query, rank - 2), *masked(rank - 2, 2)]
+    return [
+        *chain.from_iterable(batches),
+        same("rows", shape[-2], rows),
+        *(outer("heads", heads) if heads else ()),
     ]
-    if rank == 4 and shape_of(key)[1] == shape_of(query)[1] == shape[1]:
-        places = [(t, 1) for t in (output, query, key, value)]
-        axes.append(same("heads", shape[1], [*places, *masked(1)]))
-    return axes
 
 
 def reduction_axes(

@@ -45,12 +45,18 @@ from cpplan.model.axes import Axis, Window
 from cpplan.model.tensor import Tensor
 
 _POINTWISE = "aten point-wise"
-# Ops that compute nothing, or each element by itself, but lack torch's point-wise tag.
-_IDENTITIES = """
-    _to_copy alias clone contiguous detach dropout dropout_ hardswish hardswish_ lift_fresh to
+# Ops that compute nothing, or each element by itself, but lack torch's point-wise tag. What they
+# read is broadcast; repeated, it is needed whole.
+_ELEMENT_WISE = """
+    _to_copy alias clone contiguous detach dropout dropout_ expand full full_like hardswish
+    hardswish_ lift_fresh ones ones_like repeat to where zeros zeros_like
 """.split()  # noqa: SIM905
 _RESHAPES = """
-    _unsafe_view expand flatten reshape squeeze squeeze_ unflatten unsqueeze unsqueeze_ view
+    _unsafe_view flatten reshape reshape_as squeeze squeeze_ unflatten unsqueeze unsqueeze_ view
+    view_as
+""".split()  # noqa: SIM905
+_REDUCTIONS = """
+    all amax amin any argmax argmin linalg_vector_norm logsumexp mean std var
 """.split()  # noqa: SIM905
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _WIDE = (*_FLOATS, "int32", "int64")
@@ -108,18 +114,22 @@ def _listed(value: Any, rank: int, default: int = 1) -> list[int]:
     return found * rank if len(found) == 1 else found
 
 
+def _padding(given: Any, taps: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """Positions before the first one, for each spatial axis."""
+    if given == "same":
+        return [(count - 1) * far // 2 for count, far in zip(taps, dilation, strict=True)]
+    return _listed(0 if given == "valid" else given, len(taps), 0)
+
+
 def _convolution(operation: Operation) -> Iterator[Axis]:
     image, weights, given = operation.input(), operation.input(1), operation.attributes
     rank = len(shape_of(weights)) - 2
-    names = ("stride", "padding", "dilation")
-    stride, padding, dilation = (
-        _listed(given.get(name), rank, default)
-        for name, default in zip(names, (1, 0, 1), strict=True)
-    )
     if given.get("transposed"):
         yield from _transposed(operation)
         return
     taps = shape_of(weights)[2:]
+    stride, dilation = _listed(given.get("stride"), rank), _listed(given.get("dilation"), rank)
+    padding = _padding(given.get("padding"), taps, dilation)
     if len(shape_of(image)) != rank + 2:
         raise NoAxes  # without a batch
     slides = [Slide(*each) for each in zip(taps, stride, dilation, padding, strict=True)]
@@ -183,6 +193,18 @@ def _batch_norm(operation: Operation) -> Iterator[Axis]:
         places = [(image, axis), (operation.output, axis)]
         places += [(vector, 0) for vector in vectors] if axis == 1 else []
         yield same(name, extent, places)
+
+
+def _group_norm(operation: Operation) -> Iterator[Axis]:
+    """Yield the batch, and the groups of channels."""
+    image, output, shape = operation.input(), operation.output, operation.shape()
+    places = [(image, 0), (output, 0)]
+    yield same("batch", shape[0], places)
+    groups = operation.attributes["num_groups"]
+    wide = shape[1] // groups
+    vectors = [(operation.input(k), 0) for k in (1, 2) if operation.has(k)]
+    windows = [(image, 1), (output, 1), *vectors]
+    yield Axis("groups", groups, tuple(Window(t.name, at, wide, 0, wide) for t, at in windows))
 
 
 def _layer_norm(operation: Operation) -> Iterator[Axis]:
@@ -335,14 +357,14 @@ def _split(operation: Operation) -> Iterable[Axis]:
     return split_axes(operation, dim, operation.input())
 
 
-def _unbind(operation: Operation) -> Iterable[Axis]:
-    return stack_axes(
-        operation, checked_axis(operation.attributes.get("dim", 0), len(operation.shape()))
-    )
+def _stack(operation: Operation) -> Iterable[Axis]:
+    """Axes of a stack, and of what takes one apart."""
+    rank = max(len(shape_of(t)) for t in (*operation.inputs, *operation.outputs) if t is not None)
+    return stack_axes(operation, checked_axis(operation.attributes.get("dim", 0), rank))
 
 
 def _roll(operation: Operation) -> Iterator[Axis]:
-    """Yield all axes; along rolled axes, each piece needs the whole source."""
+    """Yield all axes; along rolled or flipped axes, each piece needs the whole source."""
     given, source, output = operation.attributes, operation.input(), operation.output
     if not given.get("dims"):
         raise NoAxes
@@ -370,27 +392,29 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _layer_norm),
     **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
     **dict.fromkeys(("addmm", "baddbmm"), _addmm),
-    **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "var", "std"), _reduce),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
-    **dict.fromkeys(_IDENTITIES, element_wise),
+    **dict.fromkeys(_ELEMENT_WISE, element_wise),
     **dict.fromkeys(_RESHAPES, reshape_axes),
     **dict.fromkeys(("chunk", "split", "split_with_sizes"), _split),
     **dict.fromkeys(("t", "transpose", "transpose_"), _transpose),
     **dict.fromkeys(("cumprod", "cumsum"), _cumulative),
+    **dict.fromkeys(("flip", "roll"), _roll),
+    **dict.fromkeys(("stack", "unbind"), _stack),
     "batch_norm": _batch_norm,
     "cat": _cat,
     "cross_entropy_loss": _cross_entropy,
     "embedding": _embedding,
+    "expand_as": partial(element_wise, only=(0,)),
+    "group_norm": _group_norm,
     "linear": _linear,
     "permute": _permute,
     "pixel_shuffle": partial(_shuffled, name="upscale_factor", deeper=False),
     "pixel_unshuffle": partial(_shuffled, name="downscale_factor", deeper=True),
-    "roll": _roll,
     "select": _select,
     "slice": _slice,
     "scaled_dot_product_attention": _attention,
     "sum": partial(_reduce, adds=True),
     "upsample_bilinear2d": partial(_upsample, linear=True),
-    "unbind": _unbind,
     "upsample_nearest2d": partial(_upsample, linear=False),
 }

@@ -190,6 +190,12 @@ TEXTS = {
         s = Shape(a)
         b = Neg(a)
         y = Reshape(b, s) }}""",
+    "a view of a view in finer steps": f"""g ({IMAGE} x) => (float[1,1,2,32] y)
+        <int64[3] flat = {{1, 2, 32}}, int64[1] first = {{1}}> {{
+        a = Relu(x)
+        r = Reshape(a, flat)
+        u = Unsqueeze(r, first)
+        y = Neg(u) }}""",
     "an empty tensor": f"""g ({IMAGE} x, float[1,0,8,4] e) => ({IMAGE} y, float[1,0,8,4] f) {{
         a = Relu(x)
         f = Relu(e)

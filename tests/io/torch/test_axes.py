@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: E402
 from cpplan.io.pieces import piece_work, slices  # noqa: E402
 from cpplan.io.torch import read_torch  # noqa: E402
 from cpplan.splitting.lines import find_lines  # noqa: E402
+from cpplan.verification.piece_lines import cut_tensors  # noqa: E402
 
 
 def _case(run: Callable[..., object], *shapes: tuple[int, ...]) -> tuple[object, ...]:
@@ -22,6 +23,8 @@ def _case(run: Callable[..., object], *shapes: tuple[int, ...]) -> tuple[object,
 CASES = {
     "conv": _case(lambda x, w, b: F.conv2d(x, w, b, 2, 1, 2), (1, 4, 11, 9), (6, 4, 3, 3), (6,)),
     "groups": _case(lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 4), (2, 4, 7, 7), (8, 1, 3, 3)),
+    "same": _case(lambda x, w: F.conv2d(x, w, None, 1, "same", 2), (1, 2, 9, 8), (3, 2, 3, 4)),
+    "valid": _case(lambda x, w: F.conv2d(x, w, None, 2, "valid"), (1, 2, 9, 8), (3, 2, 3, 4)),
     "transposed": _case(
         lambda x, w: F.conv_transpose2d(x, w, None, 2, 1, 1), (1, 3, 5, 4), (3, 4, 3, 3)
     ),
@@ -29,6 +32,7 @@ CASES = {
     "mean pool": _case(lambda x: F.avg_pool2d(x, 2, 2, count_include_pad=True), (1, 2, 8, 8)),
     "adaptive": _case(lambda x: F.adaptive_avg_pool2d(x, (3, 2)), (1, 2, 8, 7)),
     "batch norm": _case(lambda x, m, v: F.batch_norm(x, m, v), (2, 3, 4, 4), (3,), (3,)),
+    "group norm": _case(lambda x, w, b: F.group_norm(x, 3, w, b), (2, 6, 4, 5), (6,), (6,)),
     "layer norm": _case(lambda x, w: F.layer_norm(x, (6,), w), (2, 5, 6), (6,)),
     "linear": _case(lambda x, w, b: F.linear(x, w, b), (2, 5, 6), (4, 6), (4,)),
     "addmm": _case(lambda b, x, w: torch.addmm(b, x, w), (4,), (5, 6), (6, 4)),
@@ -41,6 +45,14 @@ CASES = {
         (2, 3, 6, 4),
         (5, 6),
     ),
+    "attention of windows": _case(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+        (1, 4, 2, 5, 3),
+        (1, 4, 2, 6, 3),
+        (1, 4, 2, 6, 3),
+    ),
+    "stack": _case(lambda a, b: torch.stack([a, b], 1), (2, 3, 4), (2, 3, 4)),
+    "norm of columns": _case(lambda x: torch.linalg.vector_norm(x, dim=1), (3, 4, 2)),
     "cat": _case(lambda a, b: torch.cat([a, b], 1), (2, 3, 4), (2, 5, 4)),
     "broadcast": _case(lambda a, b: a * b, (3, 4, 5), (4, 1)),
     "mean": _case(lambda x: x.mean((1, 3), keepdim=True), (2, 3, 4, 5)),
@@ -52,6 +64,12 @@ CASES = {
     "gelu": _case(lambda x: F.gelu(x), (3, 4)),
     "permuted": _case(lambda x: x.permute(2, 0, 1) * 1, (2, 3, 4)),
     "reshaped": _case(lambda x: x.reshape(6, 2, 2) + 1, (2, 3, 4)),
+    "expanded": _case(lambda x: x.expand(2, 3, 4) * 1, (3, 1)),
+    "expanded alike": _case(lambda x, y: x.expand_as(y) * 1, (3, 1), (2, 3, 4)),
+    "repeated": _case(lambda x: x.repeat(2, 1, 3), (3, 2)),
+    "chosen": _case(lambda x: torch.where(x > 1, x, 0.5), (3, 4)),
+    "flipped": _case(lambda x: x.flip(1), (3, 4)),
+    "unbound": _case(lambda x: x.unbind(1)[0] * 1, (3, 4, 2)),
     "roll": _case(lambda x: x.roll(1, 1), (3, 4, 2)),
     "cumsum": _case(lambda x: x.cumsum(0), (3, 4)),
     "clone": _case(lambda x: x.permute(0, 2, 1).contiguous(), (2, 3, 4)),
@@ -113,6 +131,18 @@ def test_views_and_slices_take_axes_along() -> None:
     assert lines.grain["unsqueeze"] == {2: 1, 1: 1}
     (part,) = (t.name for t in graph.tensors if t.view_of == ("add_1", 8))
     assert lines.shown[part] == {0: (0, 6), 1: (2, 5)}
+
+
+def test_tokens_of_an_image_are_parts_of_its_rows() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            return (x * 2).flatten(2).transpose(1, 2) + 1
+
+    graph = read_torch(torch.export.export(Module(), (torch.ones(1, 8, 6, 5),)))
+    # A row is five tokens; channels come last.
+    assert find_lines(graph).grain["transpose"] == {1: 5, 2: 1}
+    places = cut_tensors(graph).places["transpose"]
+    assert {axis: place.pitch for axis, place in places.items()} == {1: 5, 2: 1}
 
 
 def test_queries_keys_and_values_of_one_product_are_parts_of_it() -> None:
