@@ -79,7 +79,8 @@ def _refunds(
             one, other = graph.root[output][0], graph.root[source][0]
             several = inputs.setdefault(one, {})
             # An input that cannot move is written over only if it ends here.
-            ends = other not in base or base[other].upper == number + 1
+            held = base.get(other)
+            ends = held is None or (held.upper == number + 1 and not held.lasts)
             if one != other and one in rooms and other in rooms and ends:
                 several[other] = None
         for one, several in inputs.items():

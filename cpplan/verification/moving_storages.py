@@ -16,11 +16,15 @@ from cpplan.verification.runs import Run
 
 
 class HeldStorage(NamedTuple):
-    """A storage that cannot move: its room, and the steps at which it lies in the fast pool."""
+    """A storage that cannot move: its room, and the steps at which it lies in the fast pool.
+
+    ``lasts`` is true if its bytes are needed after the last step.
+    """
 
     room: int
     lower: int
     upper: int
+    lasts: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -95,11 +99,12 @@ class MovingStorages:
             movable = movable and not ("output" in kinds and not writers)
             accessed = id(retention) in touched
             room = -(-retention.size // grid) * grid
+            stays = "input" in kinds and plan.residency.inputs == "keep"
             if not movable or (not accessed and in_fast and not in_slow):
                 if in_fast:
-                    self.base[retention.name] = HeldStorage(room, lower, upper)
+                    lasts = stays or not kinds.isdisjoint(("output", "constant"))
+                    self.base[retention.name] = HeldStorage(room, lower, upper, lasts)
             elif accessed:
-                kept = "input" in kinds and plan.residency.inputs == "keep" and not writers
                 self.kept[retention.name] = MovingStorage(
                     retention.size,
                     room,
@@ -108,7 +113,7 @@ class MovingStorages:
                     not writers,
                     "constant" in kinds,
                     "output" in kinds,
-                    kept,
+                    stays and not writers,
                     in_fast and not in_slow,
                     in_slow and not in_fast,
                 )

@@ -9,6 +9,7 @@ import pytest
 from support.cases import seeds
 from support.spill_oracle import Case, random_unused_case
 
+from cpplan import solve
 from cpplan.model.certificates import ForcedAt, ForcedMoves, RoomPrices
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.plan import Plan
@@ -55,6 +56,31 @@ def test_room_prices_let_an_unused_result_go_to_the_slow_pool() -> None:
     assert UNUSED.least(any_order=False) == 4
     assert moved_bytes_floor(UNUSED.graph, still, plan, prices) <= 4
     assert forced_moves_floor(UNUSED.graph, still, plan, ForcedMoves((ForcedAt("f"),))) <= 4
+
+
+def test_what_an_output_in_place_of_an_input_shows_is_not_written_over() -> None:
+    """``same`` shows the bytes of ``x``, and is an output: ``b`` cannot take them over."""
+    graph = Graph(
+        "shown",
+        (
+            Tensor("x", 2, kind="input"),
+            Tensor("same", 2, kind="output", view_of=("x", 0)),
+            Tensor("a", 3, kind="output"),
+            Tensor("b", 2, kind="output"),
+        ),
+        (
+            Op("reshape", inputs=("x",), outputs=("same",)),
+            Op("f", inputs=("x",), outputs=("a",)),
+            Op("g", inputs=("same",), outputs=("b",), in_place=(("b", "same"),)),
+        ),
+    )
+    pools = Pool("fast", 5), Pool("slow", direct=True)
+    case = Case(graph, Residency(), pools, in_place=True)
+    still, plan = _read(case)
+    assert case.least(any_order=False) == 2
+    assert moved_bytes_floor(graph, still, plan, RoomPrices(0, (("g", 1),))) == 2
+    solved = solve(graph, spill=True, pools=pools, in_place=True)
+    assert (solved.status, solved.moved_bytes) == ("optimal", 2)
 
 
 @pytest.mark.parametrize("seed", seeds(80))

@@ -202,15 +202,15 @@ def false_cell(
     folder = folder / str(number)
     folder.mkdir()
     try:
-        if cell["source"] == "executorch":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what other packages warn of
-                warnings.simplefilter("error", DefectWarning)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what other packages warn of
+            warnings.simplefilter("error", DefectWarning)
+            if cell["source"] == "executorch":
                 from support.pairs.lowered import false_program
 
                 return false_program(cell, number)
-        model = make_model(cell["source"], cell["sizes"], number, folder)
-        return Run(model, folder, time_limit=time_limit).check(cell)
+            model = make_model(cell["source"], cell["sizes"], number, folder)
+            return Run(model, folder, time_limit=time_limit).check(cell)
     except Exception:
         return [traceback.format_exc()]
     finally:
