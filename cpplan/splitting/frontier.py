@@ -21,15 +21,10 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.least_peak import LeastPeak
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
+from cpplan.splitting.region_ends import find_shoulders, find_valleys
 from cpplan.splitting.styles import Estimate, Style
 from cpplan.splitting.tuning import SplittingTuning
 
-# Places between steps at which regions may begin and end: those with the fewest live bytes.
-MOST_CUTS = 72
-# Regions may end before an op that leaves less than this share of the live bytes.
-STEEPEST = 0.2
-# Largest share of a hill's live bytes that counts as its foot.
-_FOOT = 0.25
 # Most steps of a region.
 _LONGEST_REGION = 120
 # Strips are tried only if a region's peak exceeds the bytes at its ends by this share.
@@ -141,7 +136,8 @@ class Frontier:
         self.most_pieces = max(_MOST_PIECES, _MOST_PIECES_AN_OP * len(problem.ops))
         whole, costs = whole_peaks(problem), [float(op.cost) for op in problem.ops]
         once = list(accumulate(costs, initial=0.0))
-        self._ends = ends = sorted(choose_cuts(problem, MOST_CUTS, STEEPEST))
+        valleys = find_valleys(problem)
+        self._ends = ends = sorted({*valleys, *find_shoulders(problem, whole)})
 
         def run_whole(start: int, stop: int) -> Estimate:
             peak, cost = max(whole[start:stop]), sum(costs[start:stop])
@@ -163,6 +159,8 @@ class Frontier:
         floor = {span: max(problem.boundary[end] for end in span) for span in spans}
         all_styles = estimates or (_in_line, _in_tiles, _in_strips, _coarsely, _others)
         turns = [(styles, span) for styles in all_styles for span in spans]
+        # Regions between valleys come first.
+        turns.sort(key=lambda turn: not set(valleys).issuperset(turn[1]))
         regions: dict[tuple[int, int], Region] = {}
         for styles, (start, stop) in self._peak_first(turns, floor, deadline):
             if (start, stop) not in regions:
@@ -324,65 +322,6 @@ def _segments(
     for start, stop in sorted(pairs, key=lambda pair: (pair[1] - pair[0], pair)):
         if max(whole[start:stop]) > max(floor[start], floor[stop]):
             yield start, stop
-
-
-def choose_cuts(problem: SplitProblem, most: int, steepest: float) -> list[int]:
-    """Places between steps at which regions may begin and end, ascending.
-
-    A place is chosen if one of these holds:
-
-    * fewer bytes are live there than on both sides of it;
-    * the next op leaves less than the share ``steepest`` of the live bytes;
-    * an op beside it cannot be cut, or moves its input to other positions;
-    * an op beside it is the first or the last that writes a storage in turn;
-    * it lies at the foot of one of the highest hills of live bytes.
-    """
-    live = problem.boundary
-    steps = len(live) - 1
-    if steps < most:
-        return list(range(steps + 1))
-    # Place -> its number in its valley.
-    found: dict[int, int] = {}
-    begin = 0
-    while begin <= steps:
-        end = begin
-        while end < steps and live[end + 1] == live[begin]:
-            end += 1
-        left = live[begin - 1] if begin else live[begin] + 1
-        right = live[end + 1] if end < steps else live[begin] + 1
-        # Before an op with a large input and a small output, the pieces may change their axis.
-        if (live[begin] < left and live[begin] < right) or right < live[begin] * steepest:
-            found |= {k: number for number, k in enumerate(range(begin, end + 1))}
-        begin = end + 1
-    for k, can in enumerate(problem.may_be_cut):
-        if not can and problem.writes_new_storage(k):
-            found |= {k: 0, k + 1: 0}
-    # A region that contains one of these ops besides others has no pieces.
-    walls = {end for k in problem.permuting for end in (k, k + 1)}
-    for writers in problem.written_in_turn:
-        walls.update((writers[0], writers[-1] + 1))
-    before = list(accumulate(live, max))
-    after = list(accumulate(reversed(live), max))[::-1]
-    # The first places of all valleys come first, those of the deepest between hills ahead.
-    deepest = sorted(found, key=lambda k: (found[k], live[k] - min(before[k], after[k]), k))
-    return sorted({0, steps, *deepest[:most], *walls, *_feet_of_hills(live)})
-
-
-def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
-    """Yield the nearest low places on both sides of the highest hills of live bytes."""
-    tuning = tuned(SplittingTuning)
-    left = set(range(len(live)))
-    for _ in range(tuning.hills):
-        if not left:
-            return
-        top = max(left, key=lambda k: (live[k], -k))
-        low = live[top] * _FOOT
-        for way in (range(top, -1, -1), range(top, len(live))):
-            for k in way:
-                left.discard(k)
-                if live[k] <= low:
-                    yield k
-                    break
 
 
 def _in_line(region: Region, floor: int, first: int = 0) -> Iterator[tuple[Estimate, Style]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from support.cases import seeds
@@ -12,10 +13,11 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting import frontier
-from cpplan.splitting.frontier import Frontier, choose_cuts, whole_peaks
+from cpplan.splitting.frontier import Frontier, whole_peaks
 from cpplan.splitting.least_peak import LeastPeak
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
+from cpplan.splitting.region_ends import find_valleys
 from cpplan.splitting.styles import Style
 from tests.benchmarks.time_limits import GRAPHS, with_axes
 from tests.support.split_networks import Network
@@ -81,7 +83,22 @@ def test_each_of_many_equal_layers_may_end_a_region() -> None:
     problem = SplitProblem(to_anf(net.graph()), Residency())
     valleys = range(3, 148, 5)
     assert all(problem.boundary[k : k + 3] == [128] * 3 for k in valleys)
-    assert set(choose_cuts(problem, 40, 0.2)).issuperset(valleys)
+    assert set(find_valleys(problem, 40)).issuperset(valleys)
+
+
+def test_a_region_may_end_amid_many_live_bytes() -> None:
+    """An op that is cut along its channels alone; before and after it as many bytes are live."""
+    net = Network()
+    x = net.conv(net.conv(net.image(16, 4, 1), 32), 32, depthwise=True)
+    net.ops[-1] = replace(net.ops[-1], axes=net.ops[-1].axes[2:])
+    x = net.conv(net.conv(x, 16), 8)
+    for _ in range(90):
+        x = net.conv(x, 1)
+    problem = SplitProblem(to_anf(net.graph()), Residency())
+    assert max(whole_peaks(problem)) == 2 * 32 * 64
+    # The first two ops by channels: the input, a channel, and the result of the second one.
+    least = Frontier(problem, Deadline(1, deterministic=True)).divisions()[-1].peak
+    assert least < 1.2 * 32 * 64
 
 
 def test_ops_far_from_the_peak_are_in_no_region(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 from cpplan.program.liveness import live_bytes
 from cpplan.runtime.budget import tuned
 from cpplan.runtime.deadline import Deadline
-from cpplan.splitting.frontier import COARSER, MOST_CUTS, STEEPEST, choose_cuts
+from cpplan.splitting.frontier import COARSER
 from cpplan.splitting.heuristics.registered import least_peak, register
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
+from cpplan.splitting.region_ends import find_valleys
 from cpplan.splitting.schedule import RegionRuns, join, run_whole
 from cpplan.splitting.styles import Estimate, Run, Style
 from cpplan.splitting.tuning import SplittingTuning
@@ -123,7 +124,7 @@ def patches(problem: SplitProblem, most_cost: float, deadline: Deadline) -> list
     tuning = tuned(SplittingTuning)
     best: tuple[int, list[RegionRuns]] | None = None
     total = sum(op.cost for op in problem.ops)
-    ends = choose_cuts(problem, MOST_CUTS, STEEPEST)[1:]
+    ends = find_valleys(problem)[1:]
     for count in tuning.strips:
         for stop in ends:
             if deadline.expired():
