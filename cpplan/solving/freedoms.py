@@ -47,6 +47,8 @@ _SMALLER_SHARE, _SMALLER_ESTIMATED_SHARE = 0.1, 0.6
 _SMALLER_AT_ONCE = 4
 # Share of the time for the fast pool alone, and with pieces.
 _ALONE_SHARE, _ALONE_SPLIT_SHARE = 0.2, 0.4
+# Share of the time left for the fast pool alone again, if there is no plan with moves.
+_ALONE_AGAIN_SHARE = 0.7
 # Seconds that each of them may take, even if the first search took less.
 _SMALLER_LEAST = 1.0
 
@@ -101,6 +103,8 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
     longest = max(before - deadline.remaining(), _SMALLER_LEAST)
     if alone is not None:
         runs.offer_alone()
+        if not runs.settled and runs.missing:
+            runs.take_alone(alone, deadline.share(_ALONE_AGAIN_SHARE))
     if runs.best is None:
         smaller = list(_smaller(request, source, every=True))
     for number, asked in enumerate(smaller):
@@ -138,6 +142,11 @@ class _Runs:
     def settled(self) -> bool:
         """True if no smaller search can end with a better plan, or none can fit."""
         return self.best is not None and self.best.status in ("optimal", "infeasible")
+
+    @property
+    def missing(self) -> bool:
+        """True if no search has found a plan."""
+        return self.best is None or self.best.offset is None
 
     def take_alone(self, asked: Request, deadline: Deadline) -> None:
         """Make the search in the fast pool alone; nothing moves, but pieces may take more time."""

@@ -413,19 +413,18 @@ class SplitSearch:
         return division.peak + division.weight - self._once
 
     def _trial(self, division: Division, deadline: Deadline) -> Split | None:
-        """Plan of a division by heuristics alone, or ``None`` if it has too many pieces or none."""
-        if self._takes_too_long(self._pace * division.pieces, deadline, derive=True):
+        """Plan of a division by heuristics alone, or ``None`` if it has too many pieces or none.
+
+        What only takes too long now may be tried again, with more time.
+        """
+        found = self._in_time(division, deadline)
+        if found is None:
+            self._seen.discard(division.choices)
             return None
-        begin = deadline.elapsed()
-        graph, program = schedule(self.problem, division.choices)
-        deadline.spend(WORK_PER_PIECE * len(program.order))
-        derived = deadline.elapsed() - begin
-        self._pace = max(self._pace, derived / max(division.pieces, 1))
-        if not graph.cuts:
-            return None  # the program without pieces, at best in another order
+        graph, program, derived = found
         assert self._frontier is not None
-        fits = len(program.order) <= self._frontier.most_pieces
-        if not fits or self._takes_too_long(derived, deadline):
+        # Without cuts it is the program without pieces, at best in another order.
+        if not graph.cuts or len(program.order) > self._frontier.most_pieces:
             return None
         packed = self._pack(program, deadline, quick=True)
         self._report(
@@ -433,6 +432,21 @@ class SplitSearch:
             f"{packed.peak} B packed, cost {program.cost:.6g}"
         )
         return replace(self._split(packed, graph), derived=derived)
+
+    def _in_time(
+        self, division: Division, deadline: Deadline
+    ) -> tuple[PieceGraph, Program, float] | None:
+        """The pieces of a division and their time; ``None`` if packing them would take too long."""
+        if self._takes_too_long(self._pace * division.pieces, deadline, derive=True):
+            return None
+        begin = deadline.elapsed()
+        graph, program = schedule(self.problem, division.choices)
+        deadline.spend(WORK_PER_PIECE * len(program.order))
+        derived = deadline.elapsed() - begin
+        self._pace = max(self._pace, derived / max(division.pieces, 1))
+        if graph.cuts and self._takes_too_long(derived, deadline):
+            return None
+        return graph, program, derived
 
     def _takes_too_long(self, derived: float, deadline: Deadline, *, derive: bool = False) -> bool:
         """True if no time is left to pack and check pieces that take so long to derive."""

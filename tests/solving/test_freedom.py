@@ -308,6 +308,29 @@ def test_nothing_moves_if_everything_fits_in_pieces() -> None:
     assert (plan.status, plan.moved_bytes, plan.pieces != ()) == ("optimal", 0, True)
 
 
+def test_the_fast_pool_alone_is_tried_again_if_no_plan_moves_tensors(monkeypatch):
+    """As for a large model in little time: neither it nor moves find a plan the first time."""
+    search, alone = pipeline._search, []
+
+    def brief(source: Any, request: Any, budget: Any) -> Plan:
+        if request.spill or not alone:
+            alone.append(budget.deadline.remaining())
+            return search(source, request, budget.until(budget.deadline.share(1e-9)))
+        alone.append(budget.deadline.remaining())
+        return search(source, request, budget)
+
+    graph = branches("conv", "relu", "conv")
+    pieces = solve(graph, split=True, time_limit=0.5, deterministic=True)
+    monkeypatch.setattr(pipeline, "_search", brief)
+    plan = solve(
+        graph, pools=[Pool("fast", pieces.peak), Pool("slow")], spill=True, split=True,
+        time_limit=1, deterministic=True,
+    )  # fmt: skip
+    assert (plan.status, plan.moved_bytes) == ("optimal", 0)
+    assert len(alone) == 3
+    assert alone[2] > alone[0]
+
+
 def test_inputs_that_pieces_leave_unread_are_no_defect() -> None:
     """The last row of an image is read by no window of three rows with a step of two."""
     plan = solve(
