@@ -6,19 +6,15 @@ have fewer live bytes than the places around them, *shoulders* fewer than the st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
-from cpplan.runtime.budget import tuned
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.tuning import SplittingTuning
 
 # Most valleys, and most shoulders: those with the fewest live bytes.
 MOST_ENDS = 72
 # Regions may end before an op that leaves less than this share of the live bytes.
 _STEEPEST = 0.2
-# Largest share of a hill's live bytes that counts as its foot.
-_FOOT = 0.25
 
 
 def find_valleys(problem: SplitProblem, most: int = MOST_ENDS) -> list[int]:
@@ -29,15 +25,15 @@ def find_valleys(problem: SplitProblem, most: int = MOST_ENDS) -> list[int]:
     * fewer bytes are live there than on both sides of it;
     * the next op leaves less than a fifth of the live bytes;
     * an op beside it cannot be cut, or moves its input to other positions;
-    * an op beside it is the first or the last that writes a storage in turn;
-    * it lies at the foot of one of the highest hills of live bytes.
+    * an op beside it is the first or the last that writes a storage in turn.
     """
     live = problem.boundary
     steps = len(live) - 1
     if steps < most:
         return list(range(steps + 1))
-    # Place -> its number in its valley.
+    # Place -> its number in its valley: the first place, the last one, then all others.
     found: dict[int, int] = {}
+    valleys: list[tuple[int, int]] = []
     begin = 0
     while begin <= steps:
         end = begin
@@ -47,7 +43,9 @@ def find_valleys(problem: SplitProblem, most: int = MOST_ENDS) -> list[int]:
         right = live[end + 1] if end < steps else live[begin] + 1
         # Before an op with a large input and a small output, the pieces may change their axis.
         if (live[begin] < left and live[begin] < right) or right < live[begin] * _STEEPEST:
-            found |= {k: number for number, k in enumerate(range(begin, end + 1))}
+            places = dict.fromkeys((begin, end, *range(begin, end + 1)))
+            found |= {k: number for number, k in enumerate(places)}
+            valleys.append((begin, end))
         begin = end + 1
     for k, can in enumerate(problem.may_be_cut):
         if not can and problem.writes_new_storage(k):
@@ -58,9 +56,22 @@ def find_valleys(problem: SplitProblem, most: int = MOST_ENDS) -> list[int]:
         walls.update((writers[0], writers[-1] + 1))
     before = list(accumulate(live, max))
     after = list(accumulate(reversed(live), max))[::-1]
-    # The first places of all valleys come first, those of the deepest between hills ahead.
-    deepest = sorted(found, key=lambda k: (found[k], live[k] - min(before[k], after[k]), k))
-    return sorted({0, steps, *deepest[:most], *walls, *_feet_of_hills(live)})
+    beside = _hills_beside(live, valleys)
+    # The first places of all valleys come first, those beside the highest hills ahead; of equally
+    # high ones, the deepest.
+    chosen = sorted(
+        found,
+        key=lambda k: (found[k], -beside.get(k, 0), live[k] - min(before[k], after[k]), k),
+    )
+    return sorted({0, steps, *chosen[:most], *walls})
+
+
+def _hills_beside(live: Sequence[int], valleys: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """First and last place of each valley -> the most live bytes up to the next valleys."""
+    begins, ends = [begin for begin, _ in valleys], [end for _, end in valleys]
+    between = zip([0, *ends], [*begins, len(live) - 1], strict=True)
+    hills = [max(live[low : high + 1]) for low, high in between]
+    return {k: max(hills[n : n + 2]) for n, places in enumerate(valleys) for k in places}
 
 
 def find_shoulders(problem: SplitProblem, whole: Sequence[int]) -> list[int]:
@@ -81,20 +92,3 @@ def find_shoulders(problem: SplitProblem, whole: Sequence[int]) -> list[int]:
     before = list(accumulate(whole, max, initial=0))
     after = list(accumulate(reversed(whole), max, initial=0))[::-1]
     return sorted(found, key=lambda k: (live[k] - min(before[k], after[k]), k))[:MOST_ENDS]
-
-
-def _feet_of_hills(live: Sequence[int]) -> Iterator[int]:
-    """Yield the nearest low places on both sides of the highest hills of live bytes."""
-    tuning = tuned(SplittingTuning)
-    left = set(range(len(live)))
-    for _ in range(tuning.hills):
-        if not left:
-            return
-        top = max(left, key=lambda k: (live[k], -k))
-        low = live[top] * _FOOT
-        for way in (range(top, -1, -1), range(top, len(live))):
-            for k in way:
-                left.discard(k)
-                if live[k] <= low:
-                    yield k
-                    break

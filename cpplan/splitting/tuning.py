@@ -11,9 +11,6 @@ class SplittingTuning:
 
     Attributes
     ----------
-    hills
-        Number of the highest hills of live bytes at whose feet regions may also begin and end;
-        largest share of a hill's bytes that counts as its foot.
     strips
         Numbers of strips along an outer axis.
     most_elements, most_lines
@@ -27,7 +24,6 @@ class SplittingTuning:
         Least seconds for each op to begin the search, and to check the bound that it proves.
     """
 
-    hills: int = 8
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
     most_elements: int = 32
     most_lines: int = 800

@@ -453,7 +453,7 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     "pieces without tiles": (PIECES, ((frontier, "_in_tiles", lambda *_: iter(())),)),
     "pieces without cascades": (PIECES, ((frontier, "_in_line", lambda *_: iter(())),)),
     "pieces without coarse steps": (PIECES, ((frontier, "_coarsely", lambda *_: iter(())),)),
-    "pieces without feet of hills": (PIECES, {"splitting": {"hills": 0}}),
+    "pieces without shoulders": (PIECES, ((frontier, "find_shoulders", lambda *_: []),)),
     "pieces without single steps": (PIECES, {"splitting": {"most_elements": 0}}),
     "pieces without halves": (PIECES, {"splitting": {"most_halves": 0}}),
     "pieces without packing again": (PIECES, {"splitting": {"most_packed_again": 0}}),
