@@ -12,7 +12,7 @@ from itertools import accumulate
 from cpplan.splitting.problem import SplitProblem
 
 # Most valleys, and most shoulders: those with the fewest live bytes.
-MOST_ENDS = 72
+MOST_ENDS = 48
 # Regions may end before an op that leaves less than this share of the live bytes.
 _STEEPEST = 0.2
 
