@@ -136,8 +136,8 @@ class Frontier:
         self.most_pieces = max(_MOST_PIECES, _MOST_PIECES_AN_OP * len(problem.ops))
         whole, costs = whole_peaks(problem), [float(op.cost) for op in problem.ops]
         once = list(accumulate(costs, initial=0.0))
-        valleys = find_valleys(problem)
-        self._ends = ends = sorted({*valleys, *find_shoulders(problem, whole)})
+        valleys = set(find_valleys(problem))
+        self._ends = ends = sorted(valleys.union(find_shoulders(problem, whole)))
 
         def run_whole(start: int, stop: int) -> Estimate:
             peak, cost = max(whole[start:stop]), sum(costs[start:stop])
@@ -160,7 +160,7 @@ class Frontier:
         all_styles = estimates or (_in_line, _in_tiles, _in_strips, _coarsely, _others)
         turns = [(styles, span) for styles in all_styles for span in spans]
         # Regions between valleys come first.
-        turns.sort(key=lambda turn: not set(valleys).issuperset(turn[1]))
+        turns.sort(key=lambda turn: not valleys.issuperset(turn[1]))
         regions: dict[tuple[int, int], Region] = {}
         for styles, (start, stop) in self._peak_first(turns, floor, deadline):
             if (start, stop) not in regions:
