@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import is_dataclass, replace
 from functools import cache
 from operator import add
@@ -31,6 +32,8 @@ ALWAYS = (
     "pools", "objective", "objective_value", "objective_bound", "buffers", "gaps", "views",
     "inputs", "outputs", "sharing", "relations",
 )  # fmt: skip
+# Read before the fields, or by a function of their own.
+_HEAD = ("format", "version", "symbols")
 # Left out of a pool where it is false.
 _LATER = ("direct", "engine")
 _DERIVED = {
@@ -80,6 +83,7 @@ def check_fields(values: Mapping[str, Any]) -> None:
         Names the field and the type expected.
     """
     known = {**plan_forms(), **_DERIVED}
+    _check_keys("", values, {*_HEAD, *known})
     required = [key for key in ALWAYS if key not in _DERIVED]
     _check_object("", values, {key: known[key] for key in required})
     _check_object("", values, {key: form for key, form in known.items() if key in values})
@@ -166,6 +170,7 @@ def buffer_columns(rows: list[Any]) -> dict[str, list[Any]]:
     columns = right_columns(rows)
     for number, row in enumerate(rows if columns is None else ()):
         _check_object(f"buffer {number}", row, _BUFFER)
+        _check_keys(f"buffer {number}", row, _BUFFER.keys())
         if row["offset"] is not None and row["offset"] + row["size"] >= _LIMIT:
             raise InputError(f"not a valid plan: buffer {number}: must end below 2**63")
     return columns or {key: [row[key] for row in rows] for key in _BUFFER}
@@ -176,7 +181,7 @@ def right_columns(rows: list[Any]) -> dict[str, list[Any]] | None:
     if not set(map(type, rows)) <= {dict}:
         return None
     # Mostly there is one list of keys for all.
-    if not all(_BUFFER.keys() <= set(keys) for keys in set(map(tuple, rows))):
+    if not all(_BUFFER.keys() == set(keys) for keys in set(map(tuple, rows))):
         return None
     columns = {key: [row[key] for row in rows] for key in _BUFFER}
     if not all(set(map(type, columns[key])) <= _types(form) for key, form in _BUFFER.items()):
@@ -225,6 +230,13 @@ def _check_object(where: str, values: Any, fields: Mapping[str, Form]) -> None:
         if key not in values:
             raise InputError(f"not a valid plan: {what} is missing")
         _check(what, values[key], form)
+
+
+def _check_keys(where: str, values: Mapping[str, Any], known: AbstractSet[str]) -> None:
+    stray = next((key for key in values if key not in known), None)
+    if stray is not None:
+        place = f"{where}: " if where else ""
+        raise InputError(f"not a valid plan: {place}unknown key {quote(stray)}")
 
 
 def _check_row(what: str, values: Any, form: Form) -> None:

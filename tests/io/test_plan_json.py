@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cpplan import solve
-from cpplan.io.plan_json import plan_text, plan_to_dict
+from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.errors import InputError
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
@@ -60,3 +60,12 @@ def test_a_key_given_twice_is_refused(key, tmp_path):
     path.write_text(path.read_text().replace(f'"{key}"', f'"{key}": 1, "{key}"', 1))
     with pytest.raises(InputError, match=f"plan.json: key '{key}' is given twice in one object"):
         Plan.load(path)
+
+
+@pytest.mark.parametrize("row", [False, True])
+def test_an_unknown_key_is_refused(row):
+    values = plan_to_dict(solve(two_chains()))
+    (values["buffers"][0] if row else values)["ofset"] = 0
+    place = "buffer 0: " if row else ""
+    with pytest.raises(InputError, match=f"not a valid plan: {place}unknown key 'ofset'"):
+        plan_from_dict(values)
