@@ -83,15 +83,26 @@ def hand_through(
 
 def check_declarations(
     graph: onnx.GraphProto, declared: Declared, labelled: Mapping[str, Mapping[int, str]]
-) -> None:
-    """Compare the declared types of outputs, also of bodies, with the derived ones."""
+) -> list[str]:
+    """Compare the declared types of outputs, also of bodies, with the derived ones.
+
+    Returns
+    -------
+    Outputs of the model declared with another shape than the derived one, which holds, as runtimes
+    have it; each as a sentence.
+
+    Raises
+    ------
+    InputError
+        If an output's elements are of another type, or a body's output is not as declared.
+    """
     promised = dict(declared)
     for name, axes in labelled.items():
         type_ = promised.get(((), name))
         if type_ is not None:
             for axis, label in axes.items():
                 type_.tensor_type.shape.dim[axis].dim_param = label
-    _check(graph, promised, ChainMap(types_of(graph)), ())
+    return list(_check(graph, promised, ChainMap(types_of(graph)), ()))
 
 
 def _use(
@@ -129,7 +140,7 @@ def _check(
     declared: Declared,
     types: ChainMap[str, onnx.TypeProto],
     scope: Scope,
-) -> None:
+) -> Iterator[str]:
     for value in graph.output:
         promised, derived = declared.get((scope, value.name)), types.get(value.name)
         if promised is None or derived is None or not _is_typed(derived):
@@ -137,15 +148,18 @@ def _check(
         if not _agree(promised, derived):
             where = f" of the body {graph.name!r}" if scope else ""
             writer = next((node.name for node in graph.node if value.name in node.output), None)
-            raise InputError(
+            text = (
                 f"output {value.name!r}{where} is declared as {_text(promised)}, "
                 f"but it is {_text(derived)}{f' by op {writer!r}' if writer else ''}"
             )
+            if scope or not _same_elements(promised, derived):
+                raise InputError(text)
+            yield text
     for node, body, inner in _bodies(graph, scope):
         known = types.new_child(types_of(body))
         if node.op_type == "If":
             _check_branch(node, body, known)
-        _check(body, declared, known, inner)
+        yield from _check(body, declared, known, inner)
 
 
 def _check_branch(
@@ -168,14 +182,11 @@ def _check_branch(
 
 def _agree(promised: onnx.TypeProto, derived: onnx.TypeProto) -> bool:
     """True if two types agree in everything that both specify."""
-    form = promised.WhichOneof("value")
-    if form != derived.WhichOneof("value"):
+    if not _same_elements(promised, derived):
         return False
-    if form != "tensor_type":
+    if promised.WhichOneof("value") != "tensor_type":
         return True
     one, other = promised.tensor_type, derived.tensor_type
-    if one.elem_type and other.elem_type and one.elem_type != other.elem_type:
-        return False
     if not one.HasField("shape") or not other.HasField("shape"):
         return True
     if len(one.shape.dim) != len(other.shape.dim):
@@ -186,6 +197,14 @@ def _agree(promised: onnx.TypeProto, derived: onnx.TypeProto) -> bool:
         or a.dim_value == b.dim_value
         for a, b in zip(one.shape.dim, other.shape.dim, strict=True)
     )
+
+
+def _same_elements(promised: onnx.TypeProto, derived: onnx.TypeProto) -> bool:
+    """True if two types agree but for their shapes."""
+    if promised.WhichOneof("value") != derived.WhichOneof("value"):
+        return False
+    one, other = promised.tensor_type.elem_type, derived.tensor_type.elem_type
+    return not one or not other or one == other
 
 
 def _text(type_: onnx.TypeProto) -> str:

@@ -73,6 +73,8 @@ class Translation:
         Tensors of enclosing graphs that this graph reads.
     folds
         The model's Ifs that were replaced by the branch they take, round by round.
+    contradictions
+        A sentence for every output of the model that has another shape than it declares.
     """
 
     graph: Graph
@@ -80,6 +82,7 @@ class Translation:
     constants: tuple[Source, ...]
     captured: tuple[str, ...]
     folds: tuple[Folds, ...] = ()
+    contradictions: tuple[str, ...] = ()
 
 
 def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:

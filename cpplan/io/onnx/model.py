@@ -16,6 +16,7 @@ views cost nothing. Random ops, and the rare ops that update state in place, are
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message  # type: ignore[import-untyped]
 
     from cpplan.io.onnx.graph import Translation
+
+_logger = logging.getLogger(__name__)
 
 # Extents tried in turn for dimensions other than batches: images, sequences and sound need large
 # ones.
@@ -73,7 +76,16 @@ def read_onnx(
     MissingExtraError
         If the package ``onnx`` is missing.
     """
-    return translate_model(source, dims, name=name)[1].graph
+    translation = translate_model(source, dims, name=name)[1]
+    warn_of(translation, source)
+    return translation.graph
+
+
+def warn_of(translation: Translation, source: str | PathLike[str] | onnx.ModelProto) -> None:
+    """Log what a model says of its outputs and is not so."""
+    where = fspath(source) if isinstance(source, (str, PathLike)) else translation.graph.name
+    for text in translation.contradictions:
+        _logger.warning("%s: %s; that is planned", where, text)
 
 
 def translate_model(
@@ -215,7 +227,8 @@ def _translate(
     inferred = infer_shapes(model, dims, kept, labelled)
     check_windows(inferred.model.graph)
     translation = translate(inferred.model.graph, versions.get("", 1), name)
-    return inferred.model, replace(translation, folds=inferred.folds)
+    found = replace(translation, folds=inferred.folds, contradictions=inferred.contradictions)
+    return inferred.model, found
 
 
 def _parse(path: Path) -> onnx.ModelProto:

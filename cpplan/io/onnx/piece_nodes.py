@@ -170,10 +170,8 @@ def _transposed(piece: _Piece) -> PieceNode | None:
 
 def _pad(piece: _Piece) -> PieceNode | None:
     """A Pad of the piece; for a piece of padding only, its value repeated."""
-    node, opset = piece.node, piece.operation.attributes["opset"]
-    image, output = node.input[0], piece.output()
-    if opset < 11:
-        return None
+    node, output = piece.node, piece.output()
+    image = node.input[0]
     if image not in piece.work.boxes:
         return _padding_alone(piece)
     pads: list[int] = []
@@ -195,6 +193,9 @@ def _pad(piece: _Piece) -> PieceNode | None:
         else:
             pads.append(low - window.offset - start)
             ends.append(stop - (high - window.offset))
+    attribute = _pads_attribute(piece.operation)
+    if attribute is not None:
+        return PieceNode(_copy(node, **{attribute: pads + ends}))
     label = node.output[0]
     constants = {f"{label}/pads": np.array(pads + ends, np.int64)}
     inputs = [image, *constants, *list(node.input)[2:3]]
@@ -203,24 +204,30 @@ def _pad(piece: _Piece) -> PieceNode | None:
 
 def _padding_alone(piece: _Piece) -> PieceNode | None:
     """The padding's value repeated: the value given, else zero."""
-    node, dtype = piece.node, piece.operation.input().dtype
+    node, operation, dtype = piece.node, piece.operation, piece.operation.input().dtype
     shape = [stop - start for start, stop in piece.output()]
-    if piece.operation.has(2):
+    if operation.has(2):
         return _with_numbers(piece, "Expand", (2,), shape=shape)
-    if dtype is None:
+    if dtype is None or operation.attributes["opset"] < 8:  # there is no Expand
         return None
-    label = node.output[0]
+    label, value = node.output[0], operation.attributes.get("value", 0)
     constants = {
-        f"{label}/value": np.zeros((), numpy_dtype(dtype)),
+        f"{label}/value": np.array(value, numpy_dtype(dtype)),
         f"{label}/shape": np.array(shape, np.int64),
     }
     return PieceNode(_copy(node, kind="Expand", inputs=list(constants)), constants)
 
 
+def _pads_attribute(operation: Operation) -> str | None:
+    """Name of the attribute that holds a padding's extents before opset 11."""
+    return next((name for name in ("pads", "paddings") if name in operation.attributes), None)
+
+
 def _own_pads(piece: _Piece, axis: int) -> tuple[int, int]:
     """The padding of the whole node in front of and behind an axis."""
     operation = piece.operation
-    pads = operation.integers(1)
+    attribute = _pads_attribute(operation)
+    pads = operation.attributes[attribute] if attribute else operation.integers(1)
     axes = operation.integers(3) if operation.has(3) else None
     rank = len(operation.shape())
     listed = list(range(rank)) if axes is None else [a % rank for a in axes]
@@ -233,22 +240,25 @@ def _own_pads(piece: _Piece, axis: int) -> tuple[int, int]:
 
 def _slice(piece: _Piece) -> PieceNode | None:
     """A Slice of the piece: along cut axes, positions count from the begin of the piece's input."""
-    operation = piece.operation
-    if operation.attributes["opset"] < 10:
-        return None
+    operation, given = piece.operation, piece.operation.attributes
     shape = operation.shape()
-    starts, ends = operation.integers(1), operation.integers(2)
+    old = given["opset"] < 10  # bounds are attributes
+    starts = list(given["starts"]) if old else operation.integers(1)
+    ends = list(given["ends"]) if old else operation.integers(2)
     if starts is None or ends is None:
         return None
-    axes = operation.integers(3) if operation.has(3) else list(range(len(starts)))
+    axes = given.get("axes") if old else operation.integers(3) if operation.has(3) else None
+    axes = list(range(len(starts))) if axes is None else axes
     steps = operation.integers(4) if operation.has(4) else [1] * len(starts)
-    if axes is None or steps is None:
+    if steps is None:
         return None
     image = piece.node.input[0]
     axes = [axis % len(shape) for axis in axes]
     for k, axis in enumerate(axes):
         if piece.is_cut(image, axis):
             starts[k], ends[k] = 0, _END
+    if old:
+        return PieceNode(_copy(piece.node, starts=starts, ends=ends, axes=axes))
     return _with_numbers(piece, "Slice", (0,), starts=starts, ends=ends, axes=axes, steps=steps)
 
 
@@ -285,7 +295,7 @@ def _shaped(kind: str) -> _Rule:
     """A node that gives its first input the piece's shape."""
 
     def rule(piece: _Piece) -> PieceNode | None:
-        if piece.operation.attributes["opset"] < 8:
+        if piece.operation.attributes["opset"] < (8 if kind == "Expand" else 5):
             return None
         shape = [stop - start for start, stop in piece.output()]
         return _with_numbers(piece, kind, (0,), shape=shape)

@@ -39,6 +39,9 @@ GROWING = frozenset(
     ["ConstantOfShape", "EyeLike", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"]
 )
 
+# Defaults of attributes that ONNX's inference does not see, or takes for 0.
+_UNSEEN_DEFAULTS = {"MeanVarianceNormalization": ("axes", [0, 2, 3]), "STFT": ("onesided", 1)}
+
 if TYPE_CHECKING:
     import onnx
 
@@ -48,10 +51,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A model with the types of its tensors, and the Ifs that were replaced by a branch."""
+    """A model with the types of its tensors, and the Ifs that were replaced by a branch.
+
+    ``contradictions`` says which outputs of the model have other shapes than it declares.
+    """
 
     model: onnx.ModelProto
     folds: tuple[Folds, ...]
+    contradictions: tuple[str, ...]
 
 
 def infer_shapes(
@@ -75,8 +82,8 @@ def infer_shapes(
     Raises
     ------
     InputError
-        If ONNX's inference rejects the model, an output is declared with a wrong type, or a loop
-        carries a tensor whose shape changes.
+        If ONNX's inference rejects the model, an output is declared with elements of a wrong type,
+        or a loop carries a tensor whose shape changes.
     OpenDimsError
         If a shape depends on an unknown number of turns of a loop.
     """
@@ -109,22 +116,26 @@ def infer_shapes(
             break
     if pass_.open_loops and not _all_known(model.graph):
         raise OpenDimsError(tuple(pass_.open_loops), dict.fromkeys(pass_.open_loops, 1))
-    check_declarations(model.graph, declared, labelled or {})
+    contradictions = check_declarations(model.graph, declared, labelled or {})
     typed = model
     if _all_typed(model.graph):
         typed = _infer(model, propagates=propagates, strict=True)
-    return Inferred(typed, tuple(folds))
+    return Inferred(typed, tuple(folds), tuple(contradictions))
 
 
 def _state_defaults(graph: onnx.GraphProto) -> None:
-    """Give nodes the default of an attribute that ONNX's strict inference does not see."""
+    """Give nodes the default of an attribute that ONNX's inference does not see."""
     import onnx
 
     for node in graph.node:
         for body in bodies_of(node):
             _state_defaults(body)
-        if node.op_type == "MeanVarianceNormalization" and is_standard(node) and not node.attribute:
-            node.attribute.append(onnx.helper.make_attribute("axes", [0, 2, 3]))
+        default = _UNSEEN_DEFAULTS.get(node.op_type)
+        if default is None or not is_standard(node):
+            continue
+        name, value = default
+        if all(attribute.name != name for attribute in node.attribute):
+            node.attribute.append(onnx.helper.make_attribute(name, value))
 
 
 def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) -> onnx.ModelProto:

@@ -32,8 +32,8 @@ from cpplan.verification.pieces import describe_pieces
 if TYPE_CHECKING:
     import onnx
 
-# The first version of Slice that takes its bounds as inputs.
-_LEAST_OPSET = 10
+# The first opset whose Slice takes its bounds as inputs; before, they are attributes.
+_SLICE_OF_INPUTS = 10
 # In older versions, a stored tensor is the default of an input of the graph.
 _LEAST_IR_VERSION = 4
 
@@ -43,8 +43,6 @@ def split_model(
 ) -> tuple[onnx.ModelProto, list[str]]:
     """The model in pieces, and the names of its ops in the plan's order."""
     opset = opset_versions(model).get("", 1)
-    if opset < _LEAST_OPSET:
-        raise InputError(f"opset {opset}: models in pieces need {_LEAST_OPSET} or later")
     writer = _Writer(model, translation, plan, opset)
     order = writer.write()
     return model, order
@@ -143,8 +141,11 @@ class _Writer:
         """A Slice for a part of a tensor; only cut axes are named."""
         axes = [k for k, span in enumerate(box) if span != (0, extents[k])]
         starts, ends = [box[k][0] for k in axes], [box[k][1] for k in axes]
+        name = f"{output}/slice"
+        if self._opset < _SLICE_OF_INPUTS:
+            return self._node("Slice", [source], output, name, starts=starts, ends=ends, axes=axes)
         inputs = [source, *map(self._integers, (starts, ends, axes))]
-        return self._node("Slice", inputs, output, f"{output}/slice")
+        return self._node("Slice", inputs, output, name)
 
     def _joined(self, tensor: str, box: Box, output: str) -> str:
         """The bands that make up a part of a tensor, joined axis by axis into ``output``.
@@ -270,7 +271,8 @@ class _Writer:
         adds = any(axis.accumulates for axis, _ in work.cut)
         pastes = []
         for k, name in enumerate(piece.output):
-            if not name:
+            if name not in work.boxes:  # left out, or no one reads it, as the mask of a Dropout
+                piece.output[k] = ""
                 continue
             bands = [n for n in op.outputs if self._tensor_of(n, source) == name]
             if len(bands) == 1 and not (adds and not work.begins):

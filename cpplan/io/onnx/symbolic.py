@@ -24,6 +24,7 @@ from cpplan.io.onnx.model import (
     opset_versions,
     prepare_model,
     translate_prepared,
+    warn_of,
 )
 from cpplan.io.onnx.symbolic_check import at_upper, compare, compare_bodies, sizes_to_check
 from cpplan.io.onnx.symbolic_graph import Reading, with_symbols
@@ -87,6 +88,7 @@ def read_symbolic_onnx(
     with naming(source):
         model = load_model(source, with_weights=False)
         symbolic, reading = _read(model, dims, name_of(source, model))
+        warn_of(reading.translation, source)
         graph = with_symbols(reading, symbolic.shapes, symbolic.lost)
         for sizes, other in reading.elsewhere:
             compare_bodies(graph, other, sizes)

@@ -216,6 +216,30 @@ def test_special_models_in_pieces_give_the_same_bits(text: str, tmp_path: Path) 
             np.testing.assert_array_equal(one, other)
 
 
+OLD = """g (float[1,2,8,6] x) => (float[1,4,5,6] y) {
+    a = Pad<mode = "constant", pads = [0, 0, 1, 0, 0, 0, 4, 0], value = 0.5>(x)
+    b, mask = Dropout(a)
+    c = Slice<axes = [2], ends = [-1], starts = [2]>(b)
+    d = Neg(c)
+    e = Concat<axis = 1>(c, d)
+    y = MaxPool<kernel_shape = [2, 1], strides = [2, 1]>(e) }"""
+
+
+@pytest.mark.parametrize("opset", [8, 9])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_pieces_of_old_opsets_have_bounds_as_attributes(
+    opset: int, runtime: str, tmp_path: Path
+) -> None:
+    """Of a Dropout in pieces no one reads the mask; a piece of the padding is padding alone."""
+    model = onnx.parser.parse_model(f'<ir_version: 4, opset_import: ["" : {opset}]> {OLD}')
+    graph, inputs = read_onnx(model), draw_inputs(model)
+    expected = outputs(model, runtime, inputs)
+    for seed in seeds(8):
+        plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+        found = outputs(written_in_pieces(model, plan, tmp_path), runtime, inputs)
+        np.testing.assert_array_equal(found[0], expected[0])
+
+
 def test_a_node_that_reads_a_tensor_twice_joins_its_bands_once(tmp_path: Path) -> None:
     net = OnnxNetwork(0)
     first = net.conv(net.image(1, 3, 12, 8), 4, pads=[1] * 4)
