@@ -151,6 +151,25 @@ def test_open_axes_are_bound_and_the_runtime_says_what_follows():
     assert [graph.tensor[name].shape for name in ("x", "y", "flat")] == [(5, 4), (5, 4), (1, 20)]
 
 
+def test_stored_extents_that_contradict_each_other_are_not_planned():
+    """The runtime computes the others: here they follow from numbers computed from extents."""
+    with pytest.raises(InputError) as caught:
+        read_tflite(networks.open_frames())
+    text = "tensor 'x' has [1, 6], and reshaped, as 'frames', [1, 1, 1]"
+    assert text in str(caught.value)
+    assert "give extents" in str(caught.value)
+    assert str(caught.value).endswith("--dim 'x[0]=1'")
+    graph = read_tflite(networks.open_frames(), {"x[0]": 5})
+    assert graph.tensor["frames"].shape == graph.tensor["y"].shape == (5, 3, 2)
+
+
+def test_shapes_that_follow_from_an_input_are_refused():
+    data = networks.open_frames(by_values=True)
+    message = "tensor 'frames': its shape follows from values at run time"
+    with pytest.raises(InputError, match=message):
+        read_tflite(data, {"x[0]": 5})
+
+
 def test_axes_that_are_not_open_cannot_be_bound():
     with pytest.raises(InputError, match="'N' is open in this model: expected none"):
         cpplan.load(SEPARABLE, dims={"N": 2})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,36 @@ def test_what_can_be_cut_can_be_written(layer: str, dtype: int) -> None:
         assert equal(whole, run_litert(written, runs, **kernels))
         if find_spec("tflite_micro") is not None:
             assert equal(run_micro(data, runs, 1 << 18), run_micro(written, runs, 1 << 18))
+
+
+class Hybrid(Net):
+    """A network of floats whose weights are integers: kernels quantize each sample by itself."""
+
+    def weights(self, name: str, shape: Sequence[int], axis: int, dtype: int | None = None) -> int:
+        data = self.random.integers(-127, 128, shape, dtype=np.int8)
+        depthwise = axis == len(shape) - 1
+        scale = [0.01] * shape[axis] if depthwise else 0.01
+        return self.subgraph.tensor(name, list(shape), INT8, data=data, scale=scale, axis=axis)
+
+
+def test_samples_that_kernels_quantize_are_not_cut() -> None:
+    model, plain = new_net("net", FLOAT32)
+    net = Hybrid(plain.subgraph, FLOAT32)
+    x = net.conv("conv", net.input("x", [2, 8, 6, 3]), 4)
+    x = net.conv("last", net.depthwise("depthwise", net.relu("relu", x)), 2)
+    net.output(net.dense("dense", net.reshape("rows", x, (16, 12)), 5))
+    data = model.pack()
+    graph, file = read_tflite(data), parse_model(data)
+    axes = {op.name: [axis.name for axis in op.axes] for op in graph.ops}
+    assert axes["conv"] == axes["last"] == ["batch", "channels"]
+    assert axes["depthwise"] == ["batch"]
+    assert axes["dense"] == ["rows", "columns"]
+    runs = draw_inputs(data)
+    whole = run_litert(data, runs, delegates=False)
+    for seed in seeds(8):
+        plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+        written = split_tflite(file, translate(file, "net"), plan)
+        assert equal(whole, run_litert(written, runs, delegates=False))
 
 
 def test_the_command_line_writes_what_it_plans_in_pieces(

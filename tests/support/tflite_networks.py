@@ -192,6 +192,36 @@ def open_image() -> bytes:
     return model.pack()
 
 
+def open_frames(*, by_values: bool = False) -> bytes:
+    """Rows of six in frames of three pairs, by numbers computed from the shape, or from an input.
+
+    The file stores 1 for every extent that its writer did not know.
+    """
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 6], signature=[-1, 6])
+    if by_values:
+        extents = main.input("extents", [2], INT32)
+    else:
+        extents = main.tensor("extents", [2], INT32)
+        options = schema.ShapeOptionsT()
+        options.outType = INT32
+        main.run("SHAPE", [x], [extents], options)
+    pair, two = (
+        main.tensor(name, [len(data)], INT32, data=np.array(data, np.int32))
+        for name, data in (("pair", [1, 2]), ("two", [2]))
+    )
+    half, shape = main.tensor("half", [2], INT32), main.tensor("shape", [3], INT32)
+    frames = main.tensor("frames", [1, 1, 1], signature=[-1, -1, -1])
+    y = main.tensor("y", [1, 1, 1], signature=[-1, -1, -1])
+    main.run("FLOOR_DIV", [extents, pair], [half])
+    main.run("CONCATENATION", [half, two], [shape], schema.ConcatenationOptionsT())
+    main.run("RESHAPE", [x, shape], [frames], schema.ReshapeOptionsT())
+    main.run("TANH", [frames], [y])
+    main.made.outputs.append(y)
+    return model.pack()
+
+
 def open_where() -> bytes:
     """A model that lists the indices of true elements, for a batch of any size."""
     model = Model()

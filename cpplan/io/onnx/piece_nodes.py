@@ -195,7 +195,8 @@ def _pad(piece: _Piece) -> PieceNode | None:
             ends.append(stop - (high - window.offset))
     attribute = _pads_attribute(piece.operation)
     if attribute is not None:
-        return PieceNode(_copy(node, **{attribute: pads + ends}))
+        named: dict[str, Any] = {attribute: pads + ends}
+        return PieceNode(_copy(node, **named))
     label = node.output[0]
     constants = {f"{label}/pads": np.array(pads + ends, np.int64)}
     inputs = [image, *constants, *list(node.input)[2:3]]

@@ -156,8 +156,8 @@ def rules() -> dict[str, Rule]:
         ),
         "BATCH_MATMUL": _batch_matmul,
         "CONCATENATION": lambda op: concat_axes(op, _axis(op, len(shape_of(op.output)))),
-        "CONV_2D": _convolution,
-        "DEPTHWISE_CONV_2D": _depthwise,
+        "CONV_2D": _exact(_convolution, 0),
+        "DEPTHWISE_CONV_2D": _exact(_depthwise, 0),
         "DEPTH_TO_SPACE": lambda op: block_axes(op, op.attributes["block_size"], deeper=False),
         "FULLY_CONNECTED": _fully_connected,
         "GATHER": _gather,
@@ -171,7 +171,7 @@ def rules() -> dict[str, Rule]:
         "SPACE_TO_DEPTH": lambda op: block_axes(op, op.attributes["block_size"], deeper=True),
         "STRIDED_SLICE": _slice,
         "TRANSPOSE": lambda op: transpose_axes(op, known_integers(op, 1)),
-        "TRANSPOSE_CONV": _transposed,
+        "TRANSPOSE_CONV": _exact(_transposed, 2),
     }
 
 
@@ -203,6 +203,24 @@ def slides_of(operation: Operation) -> list[Slide]:
             slide = Slide(count, slide.stride, slide.dilation, before)
         slides.append(slide)
     return slides
+
+
+def _exact(rule: Rule, image: int) -> Rule:
+    """The rule's axes along which pieces compute the same, for input ``image``.
+
+    Kernels of floats with weights of integers ("hybrid") quantize each sample of the image by its
+    own greatest element, which a part of the sample may lack. Dense ones do so for each row.
+    """
+
+    def exact(operation: Operation) -> Iterator[Axis]:
+        read, weights = operation.input(image), operation.input(1)
+        hybrid = "float" in (read.dtype or "") and "float" not in (weights.dtype or "float")
+        for axis in rule(operation):
+            window = axis.window.get(read.name)
+            if not hybrid or window is None or window.axis == 0:
+                yield axis
+
+    return exact
 
 
 def _convolution(operation: Operation) -> Iterator[Axis]:

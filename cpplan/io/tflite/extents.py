@@ -2,16 +2,22 @@
 
 An axis of an input whose extent is only known at run time has the name ``input[axis]``. A file
 nevertheless stores an extent for it, which runtimes use unless another one is set; so does this
-reader. If other extents are given, LiteRT resizes the inputs and computes all other shapes, with
-the code that runs the model.
+reader, unless the stored extents contradict each other: some files store 1 for every extent that
+their writer did not know. If extents are given, LiteRT resizes the inputs and computes all other
+shapes, with the code that runs the model; it runs the model once, on zeros, where shapes follow
+from values that themselves follow from extents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cpplan.io.tflite.model import FileSubgraph, TfliteModel
 from cpplan.model.errors import InputError, MissingExtraError
@@ -22,6 +28,29 @@ if TYPE_CHECKING:
 
 # Operators whose number of result rows depends on values.
 _BY_VALUES = frozenset({"UNIQUE", "WHERE"})
+_BY_ELEMENTS = "its shape follows from values at run time"
+# Operators whose results have as many elements as their first operand.
+_KEEPING = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
+# Operators whose results follow from the extents of their operands, not from their elements.
+_OF_EXTENTS = frozenset({"RANK", "SHAPE"})
+# Operators whose results have shapes that follow from elements of these operands.
+_SHAPED_BY: Mapping[str, Sequence[int]] = {
+    **dict.fromkeys(("FILL", "SPLIT", "TRANSPOSE_CONV"), (0,)),
+    **dict.fromkeys(("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), (0,)),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "BROADCAST_TO", "EXPAND_DIMS", "RESHAPE", "TILE"), (1,)),
+    **dict.fromkeys(("MIRROR_PAD", "PAD", "PADV2", "RFFT2D", "TOPK_V2", "TRANSPOSE"), (1,)),
+    **dict.fromkeys(("MULTINOMIAL", "ONE_HOT", "RESIZE_BILINEAR", "SPARSE_TO_DENSE"), (1,)),
+    **dict.fromkeys(("MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN"), (1,)),
+    **dict.fromkeys(("REDUCE_PROD", "RESIZE_NEAREST_NEIGHBOR", "SUM"), (1,)),
+    **dict.fromkeys(("BATCH_TO_SPACE_ND", "SLICE", "SPACE_TO_BATCH_ND", "SPLIT_V"), (1, 2)),
+    **dict.fromkeys(("SCATTER_ND", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"), (2,)),
+    **dict.fromkeys(("UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_SUM"), (2,)),
+    "RANGE": (0, 1, 2),
+    "SEGMENT_SUM": (1,),
+    "STRIDED_SLICE": (1, 2, 3),
+    "UNIQUE": (0,),
+    "WHERE": (0,),
+}
 
 
 def stored_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> dict[str, int]:
@@ -44,8 +73,8 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
     ------
     InputError
         If no extent is stored or given for an open axis, a name belongs to no open axis, an extent
-        is not a positive integer, the runtime refuses the extents, or a shape follows from values.
-        Names the axis or tensor.
+        is not a positive integer, the runtime refuses the extents, a shape follows from values, or
+        no extents are given and those in the file contradict each other. Names the axis or tensor.
     MissingExtraError
         If extents are given, and the package ``ai-edge-litert`` is missing.
     """
@@ -67,18 +96,23 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
             f"{options}"
         )
     if not given:
-        return replace(model, subgraphs=tuple(map(_as_stored, model.subgraphs)))
+        as_stored = replace(model, subgraphs=tuple(map(_as_stored, model.subgraphs)))
+        if opened:
+            _check_counts(as_stored.subgraphs[0], stored)
+        return as_stored
     main = model.subgraphs[0]
     shapes = {k: list(main.tensors[k].signature) for k, _ in opened.values()}
     for name, (k, axis) in opened.items():
         shapes[k][axis] = given[name] if name in given else stored[name]
     interpreter = _allocated(model.data, shapes)
+    if _follow_from_numbers(model):
+        _run_on_zeros(interpreter)
     details = {entry["index"]: entry["shape"] for entry in interpreter.get_tensor_details()}
     tensors = []
     for k, tensor in enumerate(main.tensors):
         shape = tuple(int(extent) for extent in details.get(k, tensor.shape))
         if -1 in tensor.signature and not _has_bytes(interpreter, k):
-            raise InputError(f"tensor {tensor.name!r}: its shape follows from values at run time")
+            raise InputError(f"tensor {tensor.name!r}: {_BY_ELEMENTS}")
         tensors.append(replace(tensor, shape=shape, signature=shape))
     bound = replace(main, tensors=tuple(tensors))
     return replace(model, subgraphs=(bound, *model.subgraphs[1:]))
@@ -116,7 +150,7 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
         raise MissingExtraError("ai-edge-litert", "tflite", "binding axes of TFLite models")
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    try:
+    with _refusals():
         interpreter = Interpreter(
             model_content=data,
             # Delegates would replace the model's ops by their own.
@@ -126,16 +160,72 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
         for k, shape in shapes.items():
             interpreter.resize_tensor_input(k, shape)
         interpreter.allocate_tensors()
-    except (RuntimeError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"the runtime refuses these extents: {text}") from error
     return interpreter
 
 
+def _check_counts(main: FileSubgraph, stored: Mapping[str, int]) -> None:
+    """Raise if an operator that keeps all elements is stored with another number of them."""
+    for operator in main.operators:
+        if operator.kind not in _KEEPING:
+            continue
+        source, result = (main.tensors[k] for k in (operator.inputs[0], operator.outputs[0]))
+        if -1 in source.signature or -1 in result.signature:
+            continue
+        if math.prod(source.shape) != math.prod(result.shape):
+            options = " ".join(f"--dim '{axis}={extent}'" for axis, extent in stored.items())
+            raise InputError(
+                f"the extents in the file contradict each other: tensor {source.name!r} has "
+                f"{list(source.shape)}, and reshaped, as {result.name!r}, {list(result.shape)}; "
+                f"give extents, so that the runtime computes the others: {options}"
+            )
+
+
+def _follow_from_numbers(model: TfliteModel) -> bool:
+    """True if open extents follow from numbers that the model computes, from extents alone.
+
+    Raises
+    ------
+    InputError
+        If they follow from elements of the inputs, or may: in a model with bodies.
+    """
+    main, found = model.subgraphs[0], False
+    fixed = {k for k, t in enumerate(main.tensors) if t.data_bytes or 0 in t.signature}
+    known = set(fixed)
+    for operator in main.operators:
+        opened = next((k for k in operator.outputs if -1 in main.tensors[k].signature), None)
+        places = _SHAPED_BY.get(operator.kind, ())
+        read = {operator.inputs[place] for place in places if place < len(operator.inputs)} - {-1}
+        if opened is not None and not fixed.issuperset(read):
+            if len(model.subgraphs) > 1 or not known.issuperset(read):
+                raise InputError(f"tensor {main.tensors[opened].name!r}: {_BY_ELEMENTS}")
+            found = True
+        if operator.kind in _OF_EXTENTS or known.issuperset({*operator.inputs} - {-1}):
+            known.update(operator.outputs)
+    return found
+
+
+def _run_on_zeros(interpreter: Interpreter) -> None:
+    """Run a model once, so that the runtime knows all extents."""
+    for entry in interpreter.get_input_details():
+        interpreter.set_tensor(entry["index"], np.zeros(entry["shape"], entry["dtype"]))
+    with _refusals():
+        interpreter.invoke()
+
+
 def _has_bytes(interpreter: Interpreter, number: int) -> bool:
-    """True if the runtime knows a tensor's shape before it runs, and so has memory for it."""
+    """True if the runtime has memory for a tensor, and so knows its shape."""
     try:
         interpreter.get_tensor(number)
     except ValueError:
         return False
     return True
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """The runtime's errors as one line."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"the runtime refuses these extents: {text}") from error

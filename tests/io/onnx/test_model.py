@@ -204,7 +204,7 @@ def test_both_names_of_onnx_s_own_domain_are_known(domain, imported, tmp_path):
 
 def test_a_spectrum_has_one_side_unless_the_node_says_otherwise() -> None:
     """ONNX's own inference takes the default of ``onesided`` for 0."""
-    text = "g (float[1,64] x) => (float[1,F,B,2] y) <int64 step = {8}, float[16] w> { y = STFT"
+    text = "g (float[1,64] x, float[16] w) => (float[1,F,B,2] y) <int64 step = {8}> { y = STFT"
     for attributes, bins in (("", 9), ("<onesided = 1>", 9), ("<onesided = 0>", 16)):
         loaded = model(f"{text}{attributes}(x, step, w) }}")
         assert read_onnx(loaded).tensor["y"].shape == (1, 7, bins, 2)

@@ -230,7 +230,7 @@ OLD = """g (float[1,2,8,6] x) => (float[1,4,5,6] y) {
 def test_pieces_of_old_opsets_have_bounds_as_attributes(
     opset: int, runtime: str, tmp_path: Path
 ) -> None:
-    """Of a Dropout in pieces no one reads the mask; a piece of the padding is padding alone."""
+    """The mask of the Dropout in pieces is not read; a piece of the Pad is padding alone."""
     model = onnx.parser.parse_model(f'<ir_version: 4, opset_import: ["" : {opset}]> {OLD}')
     graph, inputs = read_onnx(model), draw_inputs(model)
     expected = outputs(model, runtime, inputs)
