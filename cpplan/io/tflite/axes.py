@@ -154,12 +154,12 @@ def rules() -> dict[str, Rule]:
             ("MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"),
             _reduce,
         ),
-        "BATCH_MATMUL": _batch_matmul,
+        "BATCH_MATMUL": _exact(_batch_matmul, 0, rows=True),
         "CONCATENATION": lambda op: concat_axes(op, _axis(op, len(shape_of(op.output)))),
         "CONV_2D": _exact(_convolution, 0),
         "DEPTHWISE_CONV_2D": _exact(_depthwise, 0),
         "DEPTH_TO_SPACE": lambda op: block_axes(op, op.attributes["block_size"], deeper=False),
-        "FULLY_CONNECTED": _fully_connected,
+        "FULLY_CONNECTED": _exact(_fully_connected, 0, rows=True),
         "GATHER": _gather,
         "MIRROR_PAD": partial(_pad, constant=False),
         "PACK": lambda op: stack_axes(op, _axis(op, len(shape_of(op.output)))),
@@ -205,11 +205,12 @@ def slides_of(operation: Operation) -> list[Slide]:
     return slides
 
 
-def _exact(rule: Rule, image: int) -> Rule:
+def _exact(rule: Rule, image: int, *, rows: bool = False) -> Rule:
     """The rule's axes along which pieces compute the same, for input ``image``.
 
-    Kernels of floats with weights of integers ("hybrid") quantize each sample of the image by its
-    own greatest element, which a part of the sample may lack. Dense ones do so for each row.
+    Kernels of floats with weights of integers ("hybrid") quantize each sample of the image, or each
+    of its ``rows``, by its own greatest element, which a part may lack. Weights of one channel have
+    one scale, as those of one scale for all, for which there are other kernels.
     """
 
     def exact(operation: Operation) -> Iterator[Axis]:
@@ -217,7 +218,8 @@ def _exact(rule: Rule, image: int) -> Rule:
         hybrid = "float" in (read.dtype or "") and "float" not in (weights.dtype or "float")
         for axis in rule(operation):
             window = axis.window.get(read.name)
-            if not hybrid or window is None or window.axis == 0:
+            whole = window is None or window.axis == 0 or rows
+            if not hybrid or (whole and weights.name not in axis.window):
                 yield axis
 
     return exact
