@@ -71,10 +71,11 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
         owner, output, _ = columns.in_place
         counted &= ~np.isin(op * several + at, owner * several + storage[output])
     needs = np.zeros((2, many), np.int64)
+    needs[1] = stays[throughout & copied].max(initial=0)
     apart, largest = counted & ~copied[at], counted & copied[at]
     np.add.at(needs[0], op[apart], least[apart])
     np.maximum.at(needs[1], op[largest], least[largest])
-    always = int(stays[throughout].sum())
+    always = int(stays[throughout & ~copied].sum())
     in_order = needs.sum(axis=0)[np.array(problem.program.order, np.int64)] + always
     if many and in_order.max() > best.bytes:
         most = problem.ops[int(in_order.argmax())]

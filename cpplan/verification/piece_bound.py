@@ -47,15 +47,17 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
         own = columns.size[root[k]] if elements[k] < 0 else elements[k]
         retained[root[k]], staying[root[k]] = max(own, retained[root[k]]), True
     given = np.where(brought, columns.size, 0)
-    always = int(retained[brought & staying].sum())
+    lasting = brought & staying
+    always = int(retained[lasting & ~copied].sum())
     op, storage, need, reading = _needs(graph, places, elements, held)
-    free = ~(brought & staying)[storage]
+    free = ~lasting[storage]
     if "in place" in sharing:
         owner, output, _ = columns.in_place
         over = owner * len(names) + root[output]
         free &= ~np.isin(op * len(names) + storage, over)
     alone, alike = free & ~copied[storage], free & copied[storage]
     sums, largest, new = np.zeros((3, many), np.int64)
+    largest += retained[lasting & copied].max(initial=0)
     np.add.at(sums, op[alone], need[alone])
     np.maximum.at(largest, op[alike], need[alike])
     most = max(together(given), together(retained))

@@ -74,3 +74,27 @@ def test_a_piece_of_padding_alone_may_run_first() -> None:
         assert least_piece(problem).bytes == bytes_
         plan = solve(graph, split=True, outputs=outputs, time_limit=2)
         assert bytes_ <= plan.lower_bound <= plan.peak
+
+
+def test_an_input_that_stays_may_lie_in_a_tensor_it_is_copied_to() -> None:
+    """While ``read`` runs, ``t`` is live with ``x`` in it, and ``y``: 8 + 2 bytes, not 4 more."""
+    graph = Graph(
+        "copied",
+        (
+            Tensor("x", shape=(4,), dtype="int8", kind="input"),
+            Tensor("t", shape=(8,), dtype="int8"),
+            Tensor("y", shape=(2,), dtype="int8"),
+            Tensor("z", shape=(2,), dtype="int8", kind="output"),
+        ),
+        (
+            Op("copy", "concat", ("x",), ("t",), cost=8, placements=(("x", "t", 0),)),
+            Op("read", "pool", ("t",), ("y",), cost=8),
+            Op("relu", "relu", ("y",), ("z",), cost=2,
+               axes=(Axis("rows", 2, (Window("y", 0), Window("z", 0))),)),
+        ),
+    )  # fmt: skip
+    residency, sharing = Residency(inputs="keep"), frozenset({"placement"})
+    assert piece_bound.least_piece(graph, residency, sharing) == 10
+    assert least_piece(SplitProblem(to_anf(graph), residency, sharing)).bytes == 10
+    plan = solve(graph, split=True, in_place=True, inputs="keep", time_limit=2)
+    assert plan.lower_bound == plan.peak == 10
