@@ -109,7 +109,7 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces], lines: Lines | None = No
     names = {
         op.name: {
             intervals: f"{op.name}[{text_of(intervals)}]" if intervals else op.name
-            for intervals in cuts.intervals.get(op.name, [()])
+            for intervals in (cuts.intervals(op.name) if op.name in cuts.axes else [()])
         }
         for op in graph.ops
     }

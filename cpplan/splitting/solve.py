@@ -33,9 +33,9 @@ from cpplan.splitting.schedule import after_what_they_wait_for, schedule, whole_
 from cpplan.splitting.tuning import SplittingTuning
 from cpplan.splitting.written_in_turn import with_writers_together
 
-# Time expected to derive the first pieces of many ops, as a multiple of the time to build the
+# Least seconds expected to derive a piece; of many ops, also this multiple of the time to build the
 # problem.
-_FIRST_DERIVED = 4.0
+_LEAST_PACE, _FIRST_DERIVED = 3e-5, 4.0
 # Share of the time left for regions and their styles.
 _REGIONS_SHARE = 0.4
 # Share of the time left for plans by heuristics alone.
@@ -115,6 +115,7 @@ class SplitSearch:
     ):
         assert isinstance(unsplit.source, Program)
         begin = deadline.elapsed()
+        self._deadline = deadline
         self.problem = SplitProblem(unsplit.source, residency, sharing, piece_bytes)
         program = with_writers_together(self.problem)
         if program.order != unsplit.source.order:
@@ -130,9 +131,9 @@ class SplitSearch:
         self._divisions: list[Division] = []
         # Divisions tried so far, and the most seconds that it took to derive a piece.
         self._seen: set[tuple[Choice, ...]] = set()
-        self._pace, many = 0.0, len(self.problem.ops)
+        self._pace, many = _LEAST_PACE, len(self.problem.ops)
         if many >= tuned(PackingTuning).many_buffers:
-            self._pace = _FIRST_DERIVED * (deadline.elapsed() - begin) / many
+            self._pace = max(self._pace, _FIRST_DERIVED * (deadline.elapsed() - begin) / many)
         # Seconds reserved to check the plans that are kept.
         self._checks = 0.0
         self.hurried = False
@@ -426,7 +427,7 @@ class SplitSearch:
         # Without cuts it is the program without pieces, at best in another order.
         if not graph.cuts or len(program.order) > self._frontier.most_pieces:
             return None
-        packed = self._pack(program, deadline, quick=True)
+        packed = self._pack(program, self._deadline, quick=True)
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
@@ -437,21 +438,24 @@ class SplitSearch:
         self, division: Division, deadline: Deadline
     ) -> tuple[PieceGraph, Program, float] | None:
         """The pieces of a division and their time; ``None`` if packing them would take too long."""
-        if self._takes_too_long(self._pace * division.pieces, deadline, derive=True):
+        if self._takes_too_long(self._pace * division.pieces, derive=True):
             return None
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
         deadline.spend(WORK_PER_PIECE * len(program.order))
         derived = deadline.elapsed() - begin
         self._pace = max(self._pace, derived / max(division.pieces, 1))
-        if graph.cuts and self._takes_too_long(derived, deadline):
+        if graph.cuts and self._takes_too_long(derived):
             return None
         return graph, program, derived
 
-    def _takes_too_long(self, derived: float, deadline: Deadline, *, derive: bool = False) -> bool:
-        """True if no time is left to pack and check pieces that take so long to derive."""
-        left = deadline.remaining(self._checks + _CHECKED * derived)
-        late = not deadline.endless and (derive + _SLOWER) * derived > left
+    def _takes_too_long(self, derived: float, *, derive: bool = False) -> bool:
+        """True if no time is left to pack and check pieces that take so long to derive.
+
+        What begins within a share of the time may last beyond it.
+        """
+        left = self._deadline.remaining(self._checks + _CHECKED * derived)
+        late = not self._deadline.endless and (derive + _SLOWER) * derived > left
         self.hurried |= late
         return late
 

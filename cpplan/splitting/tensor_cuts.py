@@ -35,8 +35,8 @@ class TensorCuts:
         The arguments.
     axes
         Op with cuts -> the axes along which it is cut.
-    intervals
-        Op with cuts -> the intervals of each of its pieces along these axes.
+    along
+        Op with cuts -> the intervals of its pieces along each of these axes.
     windows, uncut
         Op with cuts -> the windows of these axes along which tensors may be cut, and may not, each
         with the number of its axis.
@@ -56,7 +56,7 @@ class TensorCuts:
         self.graph, self.given = graph, tuple(pieces)
         self.lines = find_lines(graph) if lines is None else lines
         self.axes: dict[str, tuple[Axis, ...]] = {}
-        self.intervals: dict[str, list[tuple[Interval, ...]]] = {}
+        self.along: dict[str, tuple[tuple[Interval, ...], ...]] = {}
         self.windows: dict[str, list[tuple[int, Window]]] = {}
         self.uncut: dict[str, list[tuple[int, Window]]] = {}
         for cut in self.given:
@@ -93,8 +93,7 @@ class TensorCuts:
                 )
             seen.add((window.tensor, window.axis))
         self.axes[cut.op] = axes
-        along = cut.intervals(tuple(axis.extent for axis in axes))
-        self.intervals[cut.op] = list(product(*along))
+        self.along[cut.op] = cut.intervals(tuple(axis.extent for axis in axes))
         every = [(k, window) for k, axis in enumerate(axes) for window in axis.windows]
         self.windows[cut.op] = [each for each in every if self.lines.has(each[1])]
         self.uncut[cut.op] = [each for each in every if not self.lines.has(each[1])]
@@ -104,15 +103,15 @@ class TensorCuts:
         tensor, lines = self.graph.tensor, self.lines
         # Storage and line -> units at which it is cut.
         cuts: dict[_Line, set[int]] = {}
-        for op, all_intervals in self.intervals.items():
+        for op, along in self.along.items():
             for number, window in self.windows[op]:
                 extent = extent_of(tensor[window.tensor], window.axis)
                 ends = cuts.setdefault(self._line(window.tensor, window.axis), set())
-                for start, stop in {intervals[number] for intervals in all_intervals}:
+                grain = lines.grain[window.tensor][window.axis]
+                first = lines.first(window.tensor, window.axis)
+                for start, stop in along[number]:
                     low, high = lines.interval(window, start, stop, extent)
                     if low < high:
-                        grain = lines.grain[window.tensor][window.axis]
-                        first = lines.first(window.tensor, window.axis)
                         ends.update((first + low // grain, first + high // grain))
         self._make_equal(cuts)
         found = {}
@@ -123,6 +122,10 @@ class TensorCuts:
                 own = {grain * (k - first) for k in cuts.get(self._line(name, axis), ())}
                 found[name][axis] = {position for position in own if 0 < position < extent}
         return found
+
+    def intervals(self, op: str) -> Iterator[tuple[Interval, ...]]:
+        """The intervals of each piece of an op with cuts, along all of its axes."""
+        return product(*self.along[op])
 
     def _line(self, name: str, axis: int) -> _Line:
         return self.graph.root[name][0], self.lines.line[name][axis]
