@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import flatbuffers
@@ -298,8 +299,11 @@ def joined() -> bytes:
     return model.pack()
 
 
-def summing() -> bytes:
-    """Adds ``x`` to a resource variable, which starts at ones, and gives the sum so far."""
+def summing(names: Sequence[str] = ("sum",)) -> bytes:
+    """Adds ``x`` to resource variables, which start at ones, and then up all of the sums so far.
+
+    The variables are read before any is written.
+    """
     model = Model()
     main = model.subgraph("main")
     x = main.input("x", [1, 4])
@@ -308,17 +312,31 @@ def summing() -> bytes:
     main.run("CALL_ONCE", [], [], once)
     starts = model.subgraph("starts")
     ones = starts.tensor("ones", [1, 4], data=np.ones(4, np.float32))
+    suffix = [""] if len(names) == 1 else [f" {name}" for name in names]
+    handles: dict[Subgraph, list[int]] = {}
     for inner in (main, starts):
-        options = schema.VarHandleOptionsT()
-        options.container, options.sharedName = "", "sum"
-        handle = inner.tensor("handle", [1], schema.TensorType.RESOURCE)
-        inner.run("VAR_HANDLE", [], [handle], options)
-    starts.run("ASSIGN_VARIABLE", [handle, ones], [], schema.AssignVariableOptionsT())
-    before, after = main.tensor("before", [1, 4]), main.tensor("after", [1, 4])
-    main.run("READ_VARIABLE", [1], [before], schema.ReadVariableOptionsT())
-    main.run("ADD", [before, x], [after], schema.AddOptionsT())
-    main.run("ASSIGN_VARIABLE", [1, after], [], schema.AssignVariableOptionsT())
-    main.made.outputs.append(after)
+        for name, end in zip(names, suffix, strict=True):
+            options = schema.VarHandleOptionsT()
+            options.container, options.sharedName = "", name
+            handle = inner.tensor(f"handle{end}", [1], schema.TensorType.RESOURCE)
+            handles.setdefault(inner, []).append(handle)
+            inner.run("VAR_HANDLE", [], [handle], options)
+    for handle in handles[starts]:
+        starts.run("ASSIGN_VARIABLE", [handle, ones], [], schema.AssignVariableOptionsT())
+    befores = [main.tensor(f"before{end}", [1, 4]) for end in suffix]
+    for handle, before in zip(handles[main], befores, strict=True):
+        main.run("READ_VARIABLE", [handle], [before], schema.ReadVariableOptionsT())
+    total = None
+    for handle, before, end in zip(handles[main], befores, suffix, strict=True):
+        after = main.tensor(f"after{end}", [1, 4])
+        main.run("ADD", [before, x], [after], schema.AddOptionsT())
+        main.run("ASSIGN_VARIABLE", [handle, after], [], schema.AssignVariableOptionsT())
+        if total is not None:
+            both = main.tensor(f"total{end}", [1, 4])
+            main.run("ADD", [total, after], [both], schema.AddOptionsT())
+            after = both
+        total = after
+    main.made.outputs.append(total)
     return model.pack()
 
 

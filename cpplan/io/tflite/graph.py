@@ -3,7 +3,8 @@
 Ops have the names of their first outputs, so that the names stay the same in a file of another
 order. Tensors of the arena start at multiples of 16 bytes, as in TFLite Micro. Variable tensors
 keep their values from run to run: they have memory of their own, like constants, and the ops that
-access one of them keep their order. Elements narrower than a byte take one byte each, as in TFLite
+access one of them keep their order. So do the ops that access a resource variable, after those that
+give all of them their first values. Elements narrower than a byte take one byte each, as in TFLite
 Micro. A tensor that no operator writes, that has no values in the file and that one operator reads
 is a workspace of this operator. Scratch memory that a kernel requests (see
 :mod:`cpplan.io.tflite.scratch`) is a workspace too, with the op's name followed by ``/scratch``.
@@ -181,11 +182,14 @@ def _graph(
     if reading.left < 0:
         raise InputError(f"subgraph {number} and others are run too often: too many operators")
     inside = _Subgraph(source, names[number], {k for s, k in reading.apart if s == number})
+    sequences = {} if callers else _variable_sequences(model)
+    once: list[str] = []
     tensors = [inside.tensor(k) for k in inside.kinds]
     ops = []
     last: dict[int, str] = {}
     taken = set(names[number])
-    for op_name, operator in zip(op_names(source, names[number]), source.operators, strict=True):
+    listed = zip(op_names(source, names[number]), source.operators, strict=True)
+    for at, (op_name, operator) in enumerate(listed):
         runs = subgraphs_of(operator)
         bodies = tuple(
             _graph(model, names, k, f"subgraph_{k}", reading, (*callers, number)) for k in runs
@@ -203,6 +207,11 @@ def _graph(
         whole = bool(bodies or variables or callers)
         reads = operator.kind in RULES or not whole
         operation = inside.operation(operator, model) if reads else None
+        after = [last[k] for k in variables if k in last]
+        if at in sequences:
+            after += once
+        elif operator.kind == "CALL_ONCE":
+            once.append(op_name)
         ops.append(
             Op(
                 op_name,
@@ -214,14 +223,43 @@ def _graph(
                 recomputable=not (stateful or variables),
                 in_place=tuple(inside.in_place(operator)),
                 placements=() if operation is None else tuple(inside.placements(operation)),
-                bodies=bodies,
-                after=tuple(last[k] for k in variables if k in last),
-                sequence=_STATE if stateful else None,
+                bodies=bodies if any(map(_needs_bytes, bodies)) else (),
+                after=tuple(after),
+                sequence=sequences.get(at, _STATE) if stateful else None,
                 axes=() if whole or operation is None else find_axes("tflite", operation),
             )
         )
         last |= dict.fromkeys(variables, op_name)
     return Graph(name, tuple(tensors), tuple(ops))
+
+
+def _variable_sequences(model: TfliteModel) -> dict[int, str]:
+    """Number of an operator of the first subgraph -> name of the resource variable it accesses.
+
+    There are none if an operator accesses one that is not known, or others run subgraphs: then all
+    of them keep their order.
+    """
+    main = model.subgraphs[0]
+    known: dict[int, str] = {}
+    found: dict[int, str] = {}
+    for at, operator in enumerate(main.operators):
+        if operator.kind == "VAR_HANDLE" and operator.options is not None:
+            container, name = (operator.options.text(field) for field in (0, 1))
+            found[at] = known[operator.outputs[0]] = f"variable {container}/{name}"
+        elif operator.kind in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
+            if operator.inputs[0] not in known:
+                return {}
+            found[at] = known[operator.inputs[0]]
+        elif operator.kind != "CALL_ONCE":
+            handled = any(main.tensors[k].dtype == RESOURCE for k in operator.inputs if k >= 0)
+            if handled or operator.kind in ("IF", "WHILE", "CALL"):
+                return {}
+    return found
+
+
+def _needs_bytes(graph: Graph) -> bool:
+    """True if a subgraph has tensors in the arena; what only sets variables has none."""
+    return any(t.nbytes and t.kind != "constant" for t in graph.tensors)
 
 
 class _Subgraph:
