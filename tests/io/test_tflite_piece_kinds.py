@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,25 @@ def stacked(net: Net, x: int, name: str) -> int:
     return net.reshape(name, y, (n, rows, 2 * columns, channels))
 
 
+def parted(net: Net, x: int, name: str, kind: str) -> int:
+    """The image taken apart along its four channels, and joined again."""
+    n, rows, columns, channels = net.shape(x)
+    if kind == "SPLIT":
+        parts = net.split(f"{name} parts", x, 2, 3)
+    elif kind == "SPLIT_V":
+        parts = [net.tensor(f"{name} part {k}", (n, rows, columns, k)) for k in (1, 3)]
+        inputs = [x, net.numbers(f"{name} sizes", [1, 3]), net.numbers(f"{name} axis", 3)]
+        net.subgraph.run(kind, inputs, parts, options("SplitV", numSplits=2), 2)
+    else:
+        parts = [net.tensor(f"{name} part {k}", (n, rows, columns)) for k in range(channels)]
+        net.subgraph.run(kind, [x], parts, options("Unpack", num=channels, axis=3), 2)
+    ends = [net.relu(f"{name} relu", parts[0]), *parts[1:]]
+    if kind != "UNPACK":
+        return net.concatenate(f"{name} joined", ends)
+    made = options("Pack", valuesCount=channels, axis=3)
+    return net.run("PACK", name, ends, (n, rows, columns, channels), made)
+
+
 LAYERS: dict[str, Callable[[Net, int, str], int]] = {
     "max pool": lambda net, x, name: pool(net, "MAX_POOL_2D", x, name, True),
     "average pool": lambda net, x, name: pool(net, "AVERAGE_POOL_2D", x, name, True),
@@ -122,7 +142,10 @@ LAYERS: dict[str, Callable[[Net, int, str], int]] = {
     "mirror": lambda net, x, name: padded(net, x, name, "MIRROR_PAD"),
     "taken": taken,
     "reshaped": reshaped,
+    "split": partial(parted, kind="SPLIT"),
+    "split v": partial(parted, kind="SPLIT_V"),
     "stacked": stacked,
+    "unpacked": partial(parted, kind="UNPACK"),
 }
 
 

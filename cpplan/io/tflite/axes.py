@@ -20,6 +20,7 @@ from cpplan.io.axes.moves import (
     pad_axes,
     reshape_axes,
     slice_axes,
+    split_axes,
     stack_axes,
     transpose_axes,
 )
@@ -168,8 +169,11 @@ def rules() -> dict[str, Rule]:
         "RESIZE_BILINEAR": _resize,
         "RESIZE_NEAREST_NEIGHBOR": _resize,
         "SLICE": _slice,
+        "SPLIT": lambda op: _split(op, op.input(1), known_integers(op, 0)),
+        "SPLIT_V": lambda op: _split(op, op.input(), known_integers(op, 2)),
         "SPACE_TO_DEPTH": lambda op: block_axes(op, op.attributes["block_size"], deeper=True),
         "STRIDED_SLICE": _slice,
+        "UNPACK": lambda op: stack_axes(op, _axis(op, len(op.shape()))),
         "TRANSPOSE": lambda op: transpose_axes(op, known_integers(op, 1)),
         "TRANSPOSE_CONV": _exact(_transposed, 2),
     }
@@ -320,6 +324,14 @@ def _pad(operation: Operation, *, constant: bool = True) -> Iterable[Axis]:
 
 def _slice(operation: Operation) -> Iterable[Axis]:
     return slice_axes(operation, *slice_steps(operation))
+
+
+def _split(operation: Operation, image: Tensor, axes: Sequence[int]) -> Iterator[Axis]:
+    """All axes but the one along which the operator takes its image apart."""
+    axis = checked_axis(axes[0], len(shape_of(image)))
+    for found in split_axes(operation, axis, image):
+        if found.window[image.name].axis != axis:
+            yield found
 
 
 def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:

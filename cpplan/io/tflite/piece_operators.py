@@ -37,7 +37,8 @@ _AS_THEY_ARE = frozenset(
     LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC LOG_SOFTMAX MAXIMUM MAX_POOL_2D MEAN MINIMUM
     MIRROR_PAD MUL NEG NOT_EQUAL PACK PAD PADV2 POW PRELU QUANTIZE REDUCE_ALL REDUCE_ANY REDUCE_MAX
     REDUCE_MIN REDUCE_PROD RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT_V2 SIGN SIN
-    SOFTMAX SPACE_TO_DEPTH SQRT SQUARE SQUARED_DIFFERENCE SUB SUM TANH TRANSPOSE ZEROS_LIKE
+    SOFTMAX SPACE_TO_DEPTH SPLIT SPLIT_V SQRT SQUARE SQUARED_DIFFERENCE SUB SUM TANH TRANSPOSE
+    UNPACK ZEROS_LIKE
     """.split()  # noqa: SIM905
 )
 _ENLARGING = frozenset({"RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV"})
@@ -223,8 +224,8 @@ class PieceOperators:
         read
             Function that returns the tensor with the part of a tensor that the piece reads.
         result
-            Function that returns the tensor for a result, with this shape and another tensor's
-            quantization.
+            Function that returns the tensor for the piece's part of a result of the operator, which
+            has this number and the part this shape.
 
         Raises
         ------
@@ -239,9 +240,9 @@ class PieceOperators:
                 f"op {work.op.name!r} ({source.kind}): no TFLite operator computes its pieces "
                 f"along {axes}"
             )
-        (output,) = source.outputs
-        box = work.boxes[self.name[output]]
-        shape = [high - low for low, high in box]
+        output = source.outputs[0]
+        shapes = [[high - low for low, high in work.boxes[self.name[k]]] for k in source.outputs]
+        shape = shapes[0]
         image = self.name.get(source.inputs[0])
         if source.kind in ("PAD", "PADV2") and image not in work.boxes:
             self._fill(source, shape, result(output, shape))
@@ -266,7 +267,8 @@ class PieceOperators:
             made.inputs[1] = self.integers(self._paddings(source, work))
         elif source.kind in _WITH_SHAPES:
             self._with_shape(made, source, work, shape)
-        made.outputs = np.array([result(output, shape)], np.int32)
+        parts = [result(k, part) for k, part in zip(source.outputs, shapes, strict=True)]
+        made.outputs = np.array(parts, np.int32)
         self.new.append(made)
 
     def _enlarge(

@@ -192,15 +192,21 @@ class _Writer:
             self._ops.slice(whole, within(part, box), made)
 
     def _piece(self, op: Op, work: PieceWork) -> None:
-        names = op.outputs
-        tensor = work.op.outputs[0]
+        pastes: list[tuple[int, str, list[str]]] = []
 
-        def result(like: int, shape: Sequence[int]) -> int:
-            if len(names) == 1:
-                return self._result(names[0], like, shape)
-            return self._ops.tensor(like, f"{tensor} piece {len(self._ops.new)}", shape)
+        def result(number: int, shape: Sequence[int]) -> int:
+            tensor = self._ops.name[number]
+            bands = [name for name in op.outputs if self._tensor_of(name) == tensor]
+            if len(bands) == 1:
+                return self._result(bands[0], number, shape)
+            made = self._ops.tensor(number, f"{tensor} piece {len(self._ops.new)}", shape)
+            pastes.append((made, tensor, bands))
+            return made
 
         self._ops.piece(work, self._read, result)
-        if len(names) > 1:
-            (whole,) = self._ops.new[-1].outputs
-            self._paste(int(whole), work.boxes[tensor], tensor, names)
+        for whole, tensor, bands in pastes:
+            self._paste(whole, work.boxes[tensor], tensor, bands)
+
+    def _tensor_of(self, name: str) -> str:
+        """The tensor of the whole model that a result of a piece is a part of."""
+        return self._described.parts[name][0] if name in self._described.parts else name
