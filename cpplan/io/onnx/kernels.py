@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.in_place import is_affine
 from cpplan.io.onnx.older import Arrays, restate, restated_kinds
-from cpplan.io.onnx.pooling import make_pooling
+from cpplan.io.onnx.own_kernels import OURS, OURS_ALONE, own_kernel
 from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx
 
 Kernel = Callable[[Mapping[str, Array]], dict[str, Array]]
-_EPSILON = 1e-5
 
 
 class KernelError(InputError):
@@ -90,9 +88,9 @@ def _operators(opset: int) -> list[Any]:
 
         def __init__(self, onnx_node: onnx.NodeProto, run_params: dict[str, Any]):
             made, newer, self._restated = restate(onnx_node, opset)
-            self._own = _own_kernel(made, newer)
+            self._own = own_kernel(made, newer)
             self._reference: Any = None
-            if made.op_type not in _OURS_ALONE:
+            if made.op_type not in OURS_ALONE:
                 self._reference = load_op("", made.op_type, newer)(made, run_params)
             super().__init__(onnx_node, run_params)
 
@@ -112,25 +110,8 @@ def _operators(opset: int) -> list[Any]:
 
             return kernel(inputs) if self._restated is None else self._restated(kernel, inputs)
 
-    kinds = {*_OURS, *_OURS_ALONE, *restated_kinds(opset)}
+    kinds = {*OURS, *OURS_ALONE, *restated_kinds(opset)}
     return [type(kind, (Operator,), {}) for kind in sorted(kinds)]
-
-
-# Kinds with kernels of our own; onnx has no reference kernels of the second group.
-_OURS = ("AveragePool", "BatchNormalization", "GlobalMaxPool", "MaxPool")
-
-
-_OURS_ALONE = ("GlobalLpPool", "MaxRoiPool", "Multinomial")
-
-
-def _own_kernel(
-    node: onnx.NodeProto, opset: int
-) -> Callable[[Arrays], Sequence[Array] | None] | None:
-    """Our own kernel of a node, used instead of the reference kernel; ``None`` if we have none.
-
-    The kernel returns ``None`` for inputs that the reference kernel must handle.
-    """
-    return make_pooling(node) or make_batch_norm(node, opset) or make_draw(node)
 
 
 def defined_result(
@@ -207,52 +188,3 @@ def _failure(
 def _one_line(error: Exception) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def make_draw(node: onnx.NodeProto) -> Callable[[Sequence[Array | None]], list[Array]] | None:
-    """A kernel for ``Multinomial``; ``None`` for others.
-
-    The greatest of logarithms of probabilities plus Gumbel noise is a class drawn by these
-    probabilities (E. J. Gumbel, 1954).
-    """
-    import onnx
-
-    if node.domain or node.op_type != "Multinomial":
-        return None
-    given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(given.get("dtype", onnx.TensorProto.INT32))
-    seed = given.get("seed")
-
-    def draw(inputs: Sequence[Array | None]) -> list[Array]:
-        (logits,) = inputs
-        assert logits is not None
-        rng = np.random.default_rng(None if seed is None else abs(int(seed)))
-        shape = (logits.shape[0], given.get("sample_size", 1), logits.shape[1])
-        found: Array = (logits[:, None] + rng.gumbel(size=shape)).argmax(2)
-        return [found.astype(dtype)]
-
-    return draw
-
-
-def make_batch_norm(
-    node: onnx.NodeProto, opset: int
-) -> Callable[[Sequence[Array | None]], list[Array]] | None:
-    """A kernel for a ``BatchNormalization`` that uses given statistics; ``None`` for others.
-
-    The reference kernels of opsets 7 to 13 always normalise by the statistics of the input, but the
-    operator's definition says so only if these statistics are outputs.
-    """
-    if node.domain or node.op_type != "BatchNormalization":
-        return None
-    if not is_affine(node, opset):
-        return None
-    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), _EPSILON)
-
-    def normalise(inputs: Sequence[Array | None]) -> list[Array]:
-        image, *vectors = (array for array in inputs if array is not None)
-        ones = (1,) * (image.ndim - 2)
-        scale, bias, mean, var = (vector.reshape(-1, *ones) for vector in vectors)
-        found: Array = scale * (image - mean) / np.sqrt(var + epsilon) + bias
-        return [found.astype(image.dtype)]
-
-    return normalise

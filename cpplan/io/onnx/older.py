@@ -48,7 +48,9 @@ def restate(node: onnx.NodeProto, opset: int) -> Restated:
     """A node of ONNX's own operators in the oldest form that a reference kernel computes."""
     newer, rule = _OLDER.get(node.op_type, (0, None))
     if opset >= newer:
-        return Restated(node, opset)
+        newer, rule = opset, _FORMS.get(node.op_type)
+        if rule is None:
+            return Restated(node, opset)
     made = type(node)()
     made.CopyFrom(node)
     _take(made, "consumed_inputs")
@@ -57,7 +59,7 @@ def restate(node: onnx.NodeProto, opset: int) -> Restated:
 
 def restated_kinds(opset: int) -> list[str]:
     """Kinds of nodes that are restated at an opset."""
-    return [kind for kind, (newer, _) in _OLDER.items() if opset < newer]
+    return [*_FORMS, *(kind for kind, (newer, _) in _OLDER.items() if opset < newer)]
 
 
 def _take(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
@@ -183,7 +185,8 @@ def _scan(node: onnx.NodeProto, opset: int) -> Call:
     directions = _take(node, "directions", ())
     if directions:
         _set(node, scan_input_directions=directions)
-    (count,) = (a.i for a in node.attribute if a.name == "num_scan_inputs")
+    count = _scanned(node)
+    along = _scan_along(node, opset)
 
     def call(run: Run, inputs: Arrays) -> Sequence[Array]:
         lengths, *rest = inputs
@@ -193,7 +196,8 @@ def _scan(node: onnx.NodeProto, opset: int) -> Call:
         found: list[list[Array]] = []
         for k in range(batch):
             length = steps if lengths is None else int(lengths[k])
-            each = list(run([*(a[k] for a in states), *(a[k, :length] for a in scanned)]))
+            given = [*(a[k] for a in states), *(a[k, :length] for a in scanned)]
+            each = list(run(given) if along is None else along(run, given))
             for number, rows in enumerate(each[len(states) :], len(states)):
                 after = [(0, steps - length), *((0, 0) for _ in rows.shape[1:])]
                 each[number] = np.pad(rows, after)
@@ -201,6 +205,41 @@ def _scan(node: onnx.NodeProto, opset: int) -> Call:
         return [np.stack(parts) for parts in zip(*found, strict=True)]
 
     return call
+
+
+def _scan_along(node: onnx.NodeProto, opset: int) -> Call | None:
+    """A scan along the first axes, forwards, as reference kernels compute it."""
+    inputs, outputs = (
+        [_take(node, f"scan_{end}_{kind}", ()) for kind in ("axes", "directions")]
+        for end in ("input", "output")
+    )
+    if not any(map(any, (*inputs, *outputs))):
+        return None
+    count = _scanned(node)
+
+    def turned(array: Array, kinds: Sequence[Sequence[int]], k: int) -> Array:
+        axis, backwards = (kind[k] if k < len(kind) else 0 for kind in kinds)
+        moved = np.moveaxis(array, axis, 0)
+        return moved[::-1] if backwards else moved
+
+    def turned_back(array: Array, kinds: Sequence[Sequence[int]], k: int) -> Array:
+        axis, backwards = (kind[k] if k < len(kind) else 0 for kind in kinds)
+        return np.moveaxis(array[::-1] if backwards else array, 0, axis)
+
+    def call(run: Run, given: Arrays) -> Sequence[Array]:
+        arrays = [array for array in given if array is not None]
+        states = len(arrays) - count
+        scanned = [turned(array, inputs, k) for k, array in enumerate(arrays[states:])]
+        found = run([*arrays[:states], *scanned])
+        rows = [turned_back(array, outputs, k) for k, array in enumerate(found[states:])]
+        return [*found[:states], *rows]
+
+    return call
+
+
+def _scanned(node: onnx.NodeProto) -> int:
+    """Number of inputs that a scan takes row by row."""
+    return next(int(a.i) for a in node.attribute if a.name == "num_scan_inputs")
 
 
 def _scatter(node: onnx.NodeProto, opset: int) -> None:
@@ -257,6 +296,8 @@ _CONSUMING = """
     Reciprocal Relu Sigmoid Sqrt Sum Tanh
 """.split()  # noqa: SIM905
 
+# Kind -> the rule for forms, at any opset, that no reference kernel computes.
+_FORMS: Mapping[str, _Rule] = {"Scan": _scan_along}
 # Kind -> the first opset whose form a reference kernel computes, and the rule for older ones.
 _OLDER: Mapping[str, tuple[int, _Rule | None]] = {
     **dict.fromkeys(_CONSUMING, (6, None)),
