@@ -102,11 +102,11 @@ def test_global_pooling_runs_at_any_number_of_axes(axes: list[int]) -> None:
 def test_a_kernel_that_gives_another_shape_in_fewer_bytes_does_not_fail_the_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cpplan.io.onnx import kernels
+    from cpplan.io.onnx import own_kernels
 
     # What the reference kernel gives for images of one axis: float32[2, 1], not [2, 3, 1].
     monkeypatch.setattr(
-        kernels, "make_pooling", lambda _: lambda x: [x[0].max(axis=(1, 2))[:, None]]
+        own_kernels, "make_pooling", lambda _: lambda x: [x[0].max(axis=(1, 2))[:, None]]
     )
     text = "g (float[2,3,8] x) => (float[2,3,1] y) { y = GlobalMaxPool(x) }"
     done = execute(model(text), cpplan.solve(read_onnx(model(text))))
@@ -116,9 +116,9 @@ def test_a_kernel_that_gives_another_shape_in_fewer_bytes_does_not_fail_the_plan
 def test_a_kernel_that_gives_more_bytes_than_its_definition_is_blamed_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cpplan.io.onnx import kernels
+    from cpplan.io.onnx import own_kernels
 
-    monkeypatch.setattr(kernels, "make_pooling", lambda _: lambda x: [x[0]])
+    monkeypatch.setattr(own_kernels, "make_pooling", lambda _: lambda x: [x[0]])
     text = "g (float[2,3,8] x) => (float[2,3,1] y) { y = GlobalMaxPool(x) }"
     with pytest.raises(InputError, match=r"kernel of GlobalMaxPool.*\[2, 3, 8\].*\[2, 3, 1\]"):
         execute(model(text), cpplan.solve(read_onnx(model(text))))
@@ -127,11 +127,11 @@ def test_a_kernel_that_gives_more_bytes_than_its_definition_is_blamed_itself(
 def test_an_op_whose_planned_run_gives_another_shape_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cpplan.io.onnx import kernels
+    from cpplan.io.onnx import own_kernels
 
     shapes = iter([(2, 3, 1), (2, 1, 3)])
     monkeypatch.setattr(
-        kernels, "make_pooling", lambda _: lambda x: [np.ones(next(shapes), np.float32)]
+        own_kernels, "make_pooling", lambda _: lambda x: [np.ones(next(shapes), np.float32)]
     )
     text = "g (float[2,3,8] x) => (float[2,3,1] y) { y = GlobalMaxPool(x) }"
     with pytest.raises(VerificationError, match="other bytes for 'y' than in the unplanned run"):
