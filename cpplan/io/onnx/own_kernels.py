@@ -100,12 +100,17 @@ def make_gather(node: onnx.NodeProto) -> Kernel:
 
 def make_pad(node: onnx.NodeProto) -> Kernel:
     """A kernel for ``Pad`` by negative numbers, which cut."""
-    mode = next((a.s.decode() for a in node.attribute if a.name == "mode"), "constant")
+    import onnx
+
+    given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    mode = given.get("mode", b"constant").decode()
+    # Before opset 11, pads and value are attributes.
+    stated = given.get("pads", given.get("paddings"))
 
     def pad(inputs: Sequence[Array | None]) -> list[Array] | None:
-        if len(inputs) < 2:  # before opset 11
-            return None
-        data, pads, value, axes = [*inputs, None, None][:4]
+        data, pads, value, axes = [*inputs, None, None, None][:4]
+        if stated is not None:
+            pads, value = np.array(stated), np.array(given.get("value", 0.0))
         assert data is not None
         assert pads is not None
         if not (pads < 0).any():
@@ -117,10 +122,10 @@ def make_pad(node: onnx.NodeProto) -> Kernel:
             slice(max(0, -low), extent - max(0, -high))
             for (low, high), extent in zip(both.tolist(), data.shape, strict=True)
         )
-        more = {"constant_values": 0 if value is None else value.item()}
-        given = more if mode == "constant" else {}
+        filled = {"constant_values": 0 if value is None else value.item()}
+        named = filled if mode == "constant" else {}
         fill: Any = np.pad  # its stubs know no mode that is a variable
-        return [fill(data[tuple(kept)], np.maximum(both, 0), mode, **given)]
+        return [fill(data[tuple(kept)], np.maximum(both, 0), mode, **named)]
 
     return pad
 

@@ -37,6 +37,14 @@ def test_negative_pads_of_some_axes() -> None:
     np.testing.assert_array_equal(found, [[2, 3, 7], [6, 7, 7], [10, 11, 7]])
 
 
+def test_negative_pads_of_old_opsets() -> None:
+    graph = parser.parse_graph(
+        "g (float x) => (float y) { y = Pad<pads = [-1, 0, 0, -2], value = 7.0>(x) }"
+    )
+    found = make_kernel(graph.node[0], {}, {"": 10})({"x": DATA})["y"]
+    np.testing.assert_array_equal(found, DATA[1:, :2])
+
+
 @pytest.mark.parametrize("axis", [0, -1])
 def test_fewer_elements_are_gathered_than_there_are(axis: int) -> None:
     indices = np.array([[2, 0, 1], [0, -1, 2]])
