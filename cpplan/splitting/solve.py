@@ -427,7 +427,9 @@ class SplitSearch:
         # Without cuts it is the program without pieces, at best in another order.
         if not graph.cuts or len(program.order) > self._frontier.most_pieces:
             return None
-        packed = self._pack(program, self._deadline, quick=True)
+        # By the clock, what begins within a share of the time may last beyond it.
+        until = deadline if deadline.endless else self._deadline
+        packed = self._pack(program, until, quick=True)
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
@@ -450,10 +452,7 @@ class SplitSearch:
         return graph, program, derived
 
     def _takes_too_long(self, derived: float, *, derive: bool = False) -> bool:
-        """True if no time is left to pack and check pieces that take so long to derive.
-
-        What begins within a share of the time may last beyond it.
-        """
+        """True if the run has no time left to pack and check pieces that take so long to derive."""
         left = self._deadline.remaining(self._checks + _CHECKED * derived)
         late = not self._deadline.endless and (derive + _SLOWER) * derived > left
         self.hurried |= late
