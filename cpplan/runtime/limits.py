@@ -25,6 +25,8 @@ MOST_PROPAGATED = 1 << 20
 # as a multiple of the file's: parts of a FlatBuffer may be shared by any number of others.
 MOST_CALLERS = 64
 MOST_SHARED = 3
+# Most bytes that a TFLite model may take beside the rest when it is run to learn its shapes.
+MOST_RUN = 4 << 30
 # Most steps of a problem in which a number is kept for each step.
 MOST_STEPS = 1 << 28
 # Most positions in the tables that say what each position of an axis is made of.

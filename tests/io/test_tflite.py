@@ -189,6 +189,20 @@ def test_stored_extents_that_contradict_each_other_are_not_planned():
     assert graph.tensor["frames"].shape == graph.tensor["y"].shape == (5, 3, 2)
 
 
+def test_shapes_too_large_to_run_are_refused_before_memory_is_taken():
+    """At 20,000 times as many rows and columns, ``y`` takes 48 GB."""
+    graph = read_tflite(networks.open_square(10), {"x[0]": 5})
+    assert graph.tensor["y"].shape == (50, 60)
+    with pytest.raises(InputError, match="the runtime refuses these extents: "):
+        read_tflite(networks.open_square(20_000), {"x[0]": 5})
+
+
+def test_first_values_set_after_an_access_keep_their_place():
+    graph = read_tflite(networks.summing(late=True))
+    chained = [op.kind for op in graph.ops if op.sequence == "state"]
+    assert chained == ["VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE", "ASSIGN_VARIABLE"]
+
+
 def test_shapes_that_follow_from_an_input_are_refused():
     data = networks.open_frames(by_values=True)
     message = "tensor 'frames': its shape follows from values at run time"

@@ -223,6 +223,24 @@ def open_frames(*, by_values: bool = False) -> bytes:
     return model.pack()
 
 
+def open_square(times: int) -> bytes:
+    """Ones in as many rows and columns as those of ``x``, times a number."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 6], signature=[-1, 6])
+    extents, large = main.tensor("extents", [2], INT32), main.tensor("large", [2], INT32)
+    factors = main.tensor("factors", [2], INT32, data=np.array([times, times], np.int32))
+    one = main.tensor("one", [], data=np.ones((), np.float32))
+    y = main.tensor("y", [1, 1], signature=[-1, -1])
+    options = schema.ShapeOptionsT()
+    options.outType = INT32
+    main.run("SHAPE", [x], [extents], options)
+    main.run("MUL", [extents, factors], [large], schema.MulOptionsT())
+    main.run("FILL", [large, one], [y], schema.FillOptionsT())
+    main.made.outputs.append(y)
+    return model.pack()
+
+
 def open_where() -> bytes:
     """A model that lists the indices of true elements, for a batch of any size."""
     model = Model()
@@ -299,17 +317,18 @@ def joined() -> bytes:
     return model.pack()
 
 
-def summing(names: Sequence[str] = ("sum",)) -> bytes:
+def summing(names: Sequence[str] = ("sum",), *, late: bool = False) -> bytes:
     """Adds ``x`` to resource variables, which start at ones, and then up all of the sums so far.
 
-    The variables are read before any is written.
+    The variables are read before any is written; if ``late``, before they get their first values.
     """
     model = Model()
     main = model.subgraph("main")
     x = main.input("x", [1, 4])
     once = schema.CallOnceOptionsT()
     once.initSubgraphIndex = 1
-    main.run("CALL_ONCE", [], [], once)
+    if not late:
+        main.run("CALL_ONCE", [], [], once)
     starts = model.subgraph("starts")
     ones = starts.tensor("ones", [1, 4], data=np.ones(4, np.float32))
     suffix = [""] if len(names) == 1 else [f" {name}" for name in names]
@@ -326,6 +345,8 @@ def summing(names: Sequence[str] = ("sum",)) -> bytes:
     befores = [main.tensor(f"before{end}", [1, 4]) for end in suffix]
     for handle, before in zip(handles[main], befores, strict=True):
         main.run("READ_VARIABLE", [handle], [before], schema.ReadVariableOptionsT())
+    if late:
+        main.run("CALL_ONCE", [], [], once)
     total = None
     for handle, before, end in zip(handles[main], befores, suffix, strict=True):
         after = main.tensor(f"after{end}", [1, 4])

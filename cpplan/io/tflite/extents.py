@@ -11,16 +11,19 @@ from values that themselves follow from extents.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.io.tflite.model import FileSubgraph, TfliteModel
 from cpplan.model.errors import InputError, MissingExtraError
+from cpplan.runtime import limits
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
@@ -150,7 +153,7 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
         raise MissingExtraError("ai-edge-litert", "tflite", "binding axes of TFLite models")
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    with _refusals():
+    with refusals("these extents"):
         interpreter = Interpreter(
             model_content=data,
             # Delegates would replace the model's ops by their own.
@@ -166,9 +169,10 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
 def _check_counts(main: FileSubgraph, stored: Mapping[str, int]) -> None:
     """Raise if an operator that keeps all elements is stored with another number of them."""
     for operator in main.operators:
-        if operator.kind not in _KEEPING:
+        ends = [*operator.inputs[:1], *operator.outputs[:1]]
+        if operator.kind not in _KEEPING or len(ends) < 2 or -1 in ends:
             continue
-        source, result = (main.tensors[k] for k in (operator.inputs[0], operator.outputs[0]))
+        source, result = (main.tensors[k] for k in ends)
         if -1 in source.signature or -1 in result.signature:
             continue
         if math.prod(source.shape) != math.prod(result.shape):
@@ -208,8 +212,26 @@ def _run_on_zeros(interpreter: Interpreter) -> None:
     """Run a model once, so that the runtime knows all extents."""
     for entry in interpreter.get_input_details():
         interpreter.set_tensor(entry["index"], np.zeros(entry["shape"], entry["dtype"]))
-    with _refusals():
+    with refusals("these extents"), _within_memory(limits.MOST_RUN):
         interpreter.invoke()
+
+
+@contextmanager
+def _within_memory(most: int) -> Iterator[None]:
+    """Let this process take at most ``most`` bytes more, on Linux: shapes may be absurd."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    taken = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    limit = taken + most if soft == resource.RLIM_INFINITY else min(taken + most, soft)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _has_bytes(interpreter: Interpreter, number: int) -> bool:
@@ -222,10 +244,10 @@ def _has_bytes(interpreter: Interpreter, number: int) -> bool:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """The runtime's errors as one line."""
+def refusals(what: str) -> Iterator[None]:
+    """The runtime's errors as one line, which says what it refuses."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"the runtime refuses these extents: {text}") from error
+        text = " ".join(str(error).split()) or "it says no reason; they may need too much memory"
+        raise InputError(f"the runtime refuses {what}: {text}") from error

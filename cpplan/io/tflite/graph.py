@@ -236,21 +236,26 @@ def _graph(
 def _variable_sequences(model: TfliteModel) -> dict[int, str]:
     """Number of an operator of the first subgraph -> name of the resource variable it accesses.
 
-    There are none if an operator accesses one that is not known, or others run subgraphs: then all
-    of them keep their order.
+    There are none if an operator accesses one that is not known, or others run subgraphs, or set
+    first values after an access: then all of them keep their order.
     """
     main = model.subgraphs[0]
     known: dict[int, str] = {}
     found: dict[int, str] = {}
+    accessed = False
     for at, operator in enumerate(main.operators):
-        if operator.kind == "VAR_HANDLE" and operator.options is not None:
+        if operator.kind == "VAR_HANDLE" and operator.options is not None and operator.outputs:
             container, name = (operator.options.text(field) for field in (0, 1))
             found[at] = known[operator.outputs[0]] = f"variable {container}/{name}"
         elif operator.kind in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
-            if operator.inputs[0] not in known:
+            handle = next(iter(operator.inputs), -1)
+            if handle not in known:
                 return {}
-            found[at] = known[operator.inputs[0]]
-        elif operator.kind != "CALL_ONCE":
+            found[at], accessed = known[handle], True
+        elif operator.kind == "CALL_ONCE":
+            if accessed:
+                return {}
+        else:
             handled = any(main.tensors[k].dtype == RESOURCE for k in operator.inputs if k >= 0)
             if handled or operator.kind in ("IF", "WHILE", "CALL"):
                 return {}

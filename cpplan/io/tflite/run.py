@@ -8,15 +8,14 @@ order, so that pieces compute the same bytes as the whole, also for floats.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpplan.io.pieces import Box, PieceWork, slices
-from cpplan.io.tflite.extents import bind_extents
+from cpplan.io.tflite.extents import bind_extents, refusals
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
 from cpplan.io.tflite.operators import is_stateful
@@ -231,7 +230,7 @@ def _interpreter(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
     """LiteRT with its reference kernels, and with inputs of these shapes."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    with _refusals():
+    with refusals("it"):
         made = Interpreter(
             model_content=data,
             experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
@@ -244,15 +243,5 @@ def _interpreter(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
 
 
 def _invoke(interpreter: Interpreter) -> None:
-    with _refusals():
+    with refusals("it"):
         interpreter.invoke()
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn the runtime's own errors into an ``InputError``."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"the runtime refuses it: {text}") from error
