@@ -118,7 +118,7 @@ class Op:
             )
         check_name(f"op {self.name!r}: sequence", self.sequence or "", empty=True)
         object.__setattr__(self, "axes", tuple_of(Axis, f"op {self.name!r}: axes", self.axes))
-        check_unique(f"op {self.name!r}: axis", (axis.name for axis in self.axes))
+        check_unique("axes", (axis.name for axis in self.axes), f"op {self.name!r}: ")
         for field, length in (("in_place", 2), ("placements", 3)):
             for relation in tuple_of(object, f"op {self.name!r}: {field}", getattr(self, field)):
                 if not isinstance(relation, (tuple, list)) or len(relation) != length:
@@ -244,9 +244,9 @@ class Graph:
         object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
         if len(self.columns.number) < len(self.tensors):
-            check_unique("tensor", self.columns.names)
+            check_unique("tensors", self.columns.names)
         if len(self.columns.op_number) < len(self.ops):
-            check_unique("op", map(attrgetter("name"), self.ops))
+            check_unique("ops", map(attrgetter("name"), self.ops))
         if not (self.symbols is None or hasattr(self.symbols, "dims")):
             raise InputError(f"symbols must be Symbols, not {type(self.symbols).__name__}")
         if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from cpplan.model.graph import Graph, Op
 
 
-def check_unique(what: str, names: Iterable[str]) -> None:
-    """Raise if two items have the same name; ``what`` names the items in the message."""
+def check_unique(what: str, names: Iterable[str], where: str = "") -> None:
+    """Raise if two items, ``what``, of the owner ``where`` have the same name."""
     names = tuple(names)
     if len(set(names)) == len(names):
         return
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InputError(f"two {what}s are named {name!r}")
+            raise InputError(f"{where}two {what} are named {name!r}")
         seen.add(name)
 
 

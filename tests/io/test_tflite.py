@@ -365,6 +365,15 @@ def test_copies_onto_themselves_run_in_tflite_micro(
     assert runtimes.equal(runtimes.run_micro(planned_tflite(data, plan), runs), expected)
 
 
+def test_a_slice_backwards_begins_at_the_last_position():
+    given = {"table": "StridedSlice", "beginMask": 0b1111, "endMask": 0b1101}
+    numbers = [[0, 0, 0, 0], [0, -2, 0, 0], [1, -1, 1, 1]]
+    shapes = [[1, 6, 4, 8]], [[1, 1, 4, 8]]
+    data = kinds.one_operator("STRIDED_SLICE", kinds.INT8, *shapes, numbers, given)
+    (op,) = read_tflite(data).ops
+    assert [placement.offset for placement in op.placements] == [160]
+
+
 def test_parts_of_a_split_lie_within_it():
     model, net = kinds.new_net("split", kinds.INT8)
     x = net.input("x", [4, 8])

@@ -65,6 +65,10 @@ def test_graph_refuses_an_axis_that_contradicts_the_shapes(axis: Axis, message: 
     [
         (lambda: Axis("rows", 0, ()), "axis 'rows': extent must be an integer >= 1, not 0"),
         (lambda: Axis("rows", 2, (Window("y", 0), Window("y", 1))), "has more than one window"),
+        (
+            lambda: Op("pool", outputs=("y",), axes=(Axis("rows", 2, (Window("y", 0),)),) * 2),
+            "op 'pool': two axes are named 'rows'",
+        ),
         (lambda: Window("y", -1), "window of 'y': axis must be an integer >= 0, not -1"),
         (lambda: Window("y", 0, offset=0.5), "offset must be an integer, not 0.5"),  # type: ignore[arg-type]
         (lambda: Window("y", 0, stride=2**62), "stride must be an integer >= 0 and below 2**62"),

@@ -297,14 +297,14 @@ def _fully_connected(operation: Operation) -> Iterator[Axis]:
     if operation.attributes["weights_format"] or len(shape_of(weights)) != 2:
         raise NoAxes
     shape, read = shape_of(output), shape_of(image)
+    *outer, last = operation.names(len(shape))
     if read[-1:] == shape_of(weights)[1:] and len(read) == len(shape):
-        for axis, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
-            if axis < len(shape) - 1:
-                yield same(name, extent, [(image, axis), (output, axis)])
-    columns = [(weights, 0), (output, len(shape) - 1)]
+        for axis, name in enumerate(outer):
+            yield same(name, shape[axis], [(image, axis), (output, axis)])
+    channels = [(weights, 0), (output, len(shape) - 1)]
     if operation.has(2):
-        columns.append((operation.input(2), 0))
-    yield same("columns" if len(shape) < 4 else "channels", shape[-1], columns)
+        channels.append((operation.input(2), 0))
+    yield same(last, shape[-1], channels)
 
 
 def _batch_matmul(operation: Operation) -> Iterable[Axis]:
@@ -346,8 +346,11 @@ def slice_steps(operation: Operation) -> tuple[list[int], list[int]]:
         raise NoAxes
     firsts = []
     for axis, (start, step, extent) in enumerate(zip(starts, steps, shape, strict=True)):
-        first = 0 if given["begin_mask"] >> axis & 1 and step > 0 else start
-        firsts.append(min(max(first + extent if first < 0 else first, 0), extent))
+        last = extent if step > 0 else extent - 1
+        if given["begin_mask"] >> axis & 1:
+            firsts.append(0 if step > 0 else last)
+        else:
+            firsts.append(min(max(start + extent if start < 0 else start, 0), last))
     return firsts, steps
 
 

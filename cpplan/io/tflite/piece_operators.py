@@ -328,16 +328,20 @@ class PieceOperators:
         if source.kind in ("SLICE", "STRIDED_SLICE"):
             firsts, steps = slice_steps(self._operation(source))
             image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))
-            begin, end = [], []
-            for first, step, (low, _), (start, stop) in zip(
-                firsts, steps, work.boxes[image], work.boxes[output], strict=True
+            begin, end, to_start = [], [], 0
+            for axis, (first, step, (low, _), (start, stop)) in enumerate(
+                zip(firsts, steps, work.boxes[image], work.boxes[output], strict=True)
             ):
                 begin.append(first + start * step - low)
-                end.append(begin[-1] + (stop - start - 1) * step + 1)
+                last = begin[-1] + (stop - start - 1) * step
+                end.append(last + (1 if step > 0 else -1))
+                # As an end, -1 means the last position, not the one in front of the first.
+                to_start |= (end[-1] < 0) << axis
             made.inputs[1] = self.integers(begin)
             made.inputs[2] = self.integers(end if source.kind == "STRIDED_SLICE" else shape)
             if source.kind == "STRIDED_SLICE":
                 made.builtinOptions = self.schema.StridedSliceOptionsT()
+                made.builtinOptions.endMask = to_start
             return
         made.opcodeIndex = self._code("RESHAPE")
         made.inputs = np.array([made.inputs[0], self.integers(shape)], np.int32)
