@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from cpplan.io.onnx.dims import OpenDimsError, loop_names, open_dims
 from cpplan.io.onnx.external import load_external_data
 from cpplan.io.onnx.functions import inline_functions
+from cpplan.io.onnx.names import sort_nodes
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.window_fit import unfit_windows
 from cpplan.model.errors import InputError, MissingExtraError
@@ -55,6 +56,8 @@ def read_onnx(
     name: str | None = None,
 ) -> Graph:
     """The graph of an ONNX model; its ops are listed in the order of the file.
+
+    Nodes that the file lists before what they read come as soon as they can run.
 
     Parameters
     ----------
@@ -113,7 +116,7 @@ def name_of(source: str | PathLike[str] | onnx.ModelProto, model: onnx.ModelProt
 def load_model(
     source: str | PathLike[str] | onnx.ModelProto, *, with_weights: bool
 ) -> onnx.ModelProto:
-    """The model in a file, or a copy of one that is already loaded."""
+    """The model in a file, or a copy of one that is already loaded; its nodes are sorted."""
     if find_spec("onnx") is None:
         raise MissingExtraError("onnx", "onnx", "reading ONNX models")
     import onnx
@@ -121,10 +124,12 @@ def load_model(
     if isinstance(source, onnx.ModelProto):
         model = onnx.ModelProto()
         model.CopyFrom(source)
+        sort_nodes(model.graph)
         return model
     if not isinstance(source, (str, PathLike)):
         raise InputError(f"expected an ONNX file or ModelProto, not {type(source).__name__}")
     model = _parse(Path(source))
+    sort_nodes(model.graph)
     if with_weights:
         load_external_data(model, Path(source).parent)
     return model

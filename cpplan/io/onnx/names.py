@@ -1,8 +1,9 @@
-"""Names of ONNX nodes and tensors: what nodes and their bodies read, renaming, unique new names."""
+"""Names of ONNX nodes and tensors: what is read, and in which order; renaming, unique new names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from cpplan.io.onnx.types import bodies_of
@@ -72,6 +73,38 @@ def reads_of(node: onnx.NodeProto) -> Iterator[str]:
             yield from (name for name in reads_of(inner) if name not in inside)
             inside.update(inner.output)
         yield from (value.name for value in body.output if value.name not in inside)
+
+
+def sort_nodes(graph: onnx.GraphProto) -> None:
+    """List nodes, in place, after those that write what they read, if the file does not.
+
+    ONNX demands it, but converters append casts, and runtimes sort nodes themselves. Of the nodes
+    that can run, the first in the file is next. Nodes that wait for each other stay as they are.
+    O(n log n) for n reads.
+    """
+    nodes = list(graph.node)
+    writer = {name: k for k, node in enumerate(nodes) for name in node.output if name}
+    waiting, readers = [0] * len(nodes), [list[int]() for _ in nodes]
+    late = False
+    for k, node in enumerate(nodes):
+        for body in bodies_of(node):
+            sort_nodes(body)
+        for before in {writer[name] for name in reads_of(node) if name in writer}:
+            late |= before > k
+            waiting[k] += 1
+            readers[before].append(k)
+    ready = [k for k, count in enumerate(waiting) if count == 0]
+    heapify(ready)
+    order = []
+    while late and ready:
+        order.append(heappop(ready))
+        for reader in readers[order[-1]]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heappush(ready, reader)
+    if late and len(order) == len(nodes):
+        graph.node.extend(nodes[k] for k in order)
+        del graph.node[: len(nodes)]
 
 
 def rebind(

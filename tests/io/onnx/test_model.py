@@ -78,8 +78,19 @@ def test_names_of_ops_are_unique_and_deterministic() -> None:
 
 
 def test_a_tensor_read_before_it_is_written_is_named() -> None:
-    message = refusal("g (float[4] x) => (float[4] y) { y = Relu(t) t = Exp(x) }")
+    message = refusal("g (float[4] x) => (float[4] y) { y = Relu(t) t = Exp(y) }")
     assert "tensor 't': op 'Relu_0' reads it before anything defines it" in message
+
+
+def test_nodes_listed_too_early_come_as_soon_as_they_can_run() -> None:
+    graph = read(
+        "g (float[4] x, bool c) => (float[4] y) {"
+        " y = Add(b, d) b = Relu(a)"
+        " d = If(c) <then_branch = t () => (float[4] p) { p = Neg(q) q = Sin(a) },"
+        " else_branch = e () => (float[4] r) { r = Cos(x) }> a = Exp(x) }"
+    )
+    assert [op.kind for op in graph.ops] == ["Exp", "Relu", "If", "Add"]
+    assert [op.kind for op in graph.ops[2].bodies[0].ops] == ["Sin", "Neg"]
 
 
 def test_a_tensor_written_twice_is_named() -> None:

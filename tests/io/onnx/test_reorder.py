@@ -133,6 +133,22 @@ def test_random_models_compute_the_same_in_any_order(seed: int) -> None:
     assert [op.name for op in read_onnx(reordered).ops] == order
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_models_with_shuffled_nodes_are_written_in_an_order_that_runs(seed: int) -> None:
+    loaded = random_model(seed)
+    shuffled = onnx.ModelProto()
+    shuffled.CopyFrom(loaded)
+    for k, node in enumerate(loaded.graph.node):
+        node.name = shuffled.graph.node[k].name = f"node {k}"
+    listed = list(shuffled.graph.node)
+    random.Random(seed).shuffle(listed)
+    shuffled.graph.node.extend(listed)
+    del shuffled.graph.node[: len(listed)]
+    order = [op.name for op in read_onnx(shuffled).ops]
+    assert sorted(order) == sorted(op.name for op in read_onnx(loaded).ops)
+    assert_same(loaded, reorder_onnx(shuffled, order))
+
+
 # --- what the reader folds -----------------------------------------------------------------------
 
 
