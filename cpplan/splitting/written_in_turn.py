@@ -28,7 +28,8 @@ def with_writers_together(problem: SplitProblem) -> Program:
         place = {op: position for position, op in enumerate(order)}
         first = min(place[op] for op in ops)
         together, before = set(ops), set[int]()
-        for op in order[max(place[op] for op in ops) : first - 1 : -1]:
+        for position in range(max(place[op] for op in ops), first - 1, -1):
+            op = order[position]
             if op in together:
                 waits = graph.predecessors[op]
                 together.update(other for other in waits if place[other] > first)

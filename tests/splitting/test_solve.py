@@ -488,6 +488,27 @@ def test_ops_that_write_in_turn_are_brought_forward_if_they_make_little(
     assert with_writers_together(problem).order == problem.program.order
 
 
+def test_ops_that_write_in_turn_take_along_what_they_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first op of all writes the mask, which is then filled with what the second one makes."""
+    monkeypatch.setattr("cpplan.splitting.written_in_turn._BROUGHT_FORWARD_SHARE", 1.0)
+    tensors = [Tensor("x", 64, kind="input"), Tensor("mask", 8), Tensor("value", 4)]
+    tensors += [Tensor(f"part{half}", 4, view_of=("mask", 4 * half)) for half in (0, 1)]
+    ops = (
+        Op("zeros", outputs=("mask",)),
+        Op("copy", inputs=("x",), outputs=("y",)),
+        Op("scale", inputs=("x",), outputs=("value",)),
+        Op("fill0", inputs=("mask", "value"), outputs=("part0",), after=("zeros",)),
+        Op("fill1", inputs=("mask", "value"), outputs=("part1",), after=("fill0",)),
+        Op("add", inputs=("y", "mask"), outputs=("z",), after=("fill1",)),
+    )
+    tensors += [Tensor("y", 64), Tensor("z", 64, kind="output")]
+    problem = SplitProblem(to_anf(Graph("g", tuple(tensors), ops)), Residency())
+    brought = [op.name for op in with_writers_together(problem).ops]
+    assert brought == ["zeros", "scale", "fill0", "fill1", "copy", "add"]
+
+
 def test_whole_ops_that_write_in_turn_keep_the_given_order() -> None:
     """Brought forward, they let the rectifier write over the image."""
     net = Network()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -141,7 +141,7 @@ class TorchRun:
                 elif is_part(node, self._traced.values) and self._traced.values[node] is None:
                     self._others[node] = None  # a gradient that is not asked for
                 elif node.op != "output" and not names_in(self._names.get(node)):
-                    self._others[node] = self._call(node, self._others.__getitem__)
+                    self._others[node] = self._call(node, self._value_of)
         return self._values
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -228,10 +228,7 @@ class TorchRun:
                 return self._others[argument]
             return _filled(self._names[argument], given)
 
-        try:
-            found = self._call(node, value_of)
-        except Exception as error:  # whatever the kernel raises
-            raise InputError(f"op {op.name!r} does not run: {last_line(error)}") from error
+        found = self._call(node, value_of)
         names = names_in(self._names[node])
         if first and not names:
             self._others[node] = found
@@ -251,13 +248,25 @@ class TorchRun:
                 results[name] = self._shown(name, result)
         return results
 
-    def _call(self, node: Node, value_of: Any) -> Any:
+    def _value_of(self, argument: Node) -> Any:
+        """The value of a node in the unplanned run."""
+        if argument in self._others:
+            return self._others[argument]
+        names = self._names[argument]
+        return _filled(
+            names, {name: self._tensor(name, self._values[name]) for name in names_in(names)}
+        )
+
+    def _call(self, node: Node, value_of: Callable[[Node], Any]) -> Any:
         args, kwargs = map_arg((node.args, dict(node.kwargs)), value_of)
-        if node.op == "call_function":
-            return node.target(*args, **kwargs)
-        if node.op == "call_method":
-            return operator.methodcaller(str(node.target), *args[1:], **kwargs)(args[0])
-        return self._module.get_submodule(str(node.target))(*args, **kwargs)
+        try:
+            if node.op == "call_function":
+                return node.target(*args, **kwargs)
+            if node.op == "call_method":
+                return operator.methodcaller(str(node.target), *args[1:], **kwargs)(args[0])
+            return self._module.get_submodule(str(node.target))(*args, **kwargs)
+        except Exception as error:  # whatever the kernel raises
+            raise InputError(f"op {node.name!r} does not run: {last_line(error)}") from error
 
     def _laid_out(self, name: str, value: torch.Tensor, like: torch.Tensor) -> Array:
         """The bytes of a new tensor in the planned layout; between its elements they are zero."""

@@ -78,6 +78,31 @@ def test_exported_program_computes_what_it_does_unplanned():
     assert torch.allclose(torch.from_numpy(value), model(x).detach())
 
 
+class Mixed(nn.Module):
+    """Tracing adds assertions about what ``to`` and ``float`` convert."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(16, 4).to(torch.bfloat16)
+
+    def forward(self, x):
+        torch.ops.aten._assert_async.msg(x.amax() < 100, "too large")
+        return self.dense(x.to(torch.bfloat16)).float().log_softmax(-1)
+
+
+def test_assertions_of_exported_programs_are_made_and_may_fail():
+    torch.manual_seed(0)
+    model, x = Mixed().eval(), torch.randn(8, 16)
+    program = export(model, (x,))
+    asserted = [str(node.target) for node in program.graph.nodes if "_assert" in node.name]
+    assert {"aten._assert_async.msg", "aten._assert_tensor_metadata.default"} == set(asserted)
+    plan = cpplan.solve(read_torch(program), time_limit=2)
+    [value] = cpplan.execute(program, plan, inputs={"x": x.numpy()}).outputs.values()
+    assert torch.allclose(torch.from_numpy(value), model(x).detach())
+    with pytest.raises(InputError, match=r"op '_assert_async.*' does not run: .*too large"):
+        cpplan.execute(program, plan, inputs={"x": 101 * np.ones((8, 16), np.float32)})
+
+
 def test_command_executes_an_exported_training_step(tmp_path, capsys):
     path, plan = tmp_path / "step.pt2", tmp_path / "plan.json"
     save(_export_forward_backward(export(Loss(), (torch.randn(8, 16),))), path)
