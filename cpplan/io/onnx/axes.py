@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from cpplan.io.axes.moves import (
@@ -51,7 +52,8 @@ _ELEMENT_WISE = """
     HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod
     Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
     Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
-    com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu com.microsoft.QuickGelu
+    com.microsoft.BiasAdd com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu
+    com.microsoft.QuickGelu
 """.split()  # noqa: SIM905
 # Kinds whose other inputs do not have the output's shape.
 _OF_FIRST = ("CastLike", "Clip", "Dropout", "Expand")
@@ -73,11 +75,6 @@ def rules() -> dict[str, Rule]:
         **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), global_pool_axes),
         **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), softmax_axes),
         **dict.fromkeys(("LayerNormalization", "RMSNormalization"), layer_norm_axes),
-        **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _qlinear_pair),
-        **dict.fromkeys(
-            ("com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearSigmoid"),
-            partial(element_wise, only=[0]),
-        ),
         "Attention": _attention,
         "BatchNormalization": batch_norm_axes,
         "Concat": lambda op: concat_axes(op, axis_of(op, len(shape_of(op.output)), 1)),
@@ -106,6 +103,27 @@ def rules() -> dict[str, Rule]:
         "Split": lambda op: split_axes(op, axis_of(op, len(op.shape()), 0), op.input()),
         "Transpose": _transpose,
         "Upsample": resized_axes,
+        **{f"com.microsoft.{kind}": rule for kind, rule in _contrib_rules().items()},
+    }
+
+
+def _contrib_rules() -> dict[str, Rule]:
+    """Rule of ONNX Runtime's own kinds, but for the element-wise ones."""
+    return {
+        **dict.fromkeys(("QLinearAdd", "QLinearMul"), partial(element_wise, only=[0, 3])),
+        **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid"), partial(element_wise, only=[0])),
+        **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
+        **dict.fromkeys(
+            ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _skip_norm_axes
+        ),
+        "FusedConv": _fused_convolution,
+        "FusedMatMul": _fused_matmul,
+        "MatMulIntegerToFloat": partial(_matmul, vectors=(3, 5, 6), numbers=(2, 4), terms=False),
+        "QGemm": lambda op: _gemm(op, right=3, vectors=(4, 5), bias=6, terms=False),
+        "QLinearAveragePool": _channels_first(pool_axes),
+        "QLinearConcat": _qlinear_concat,
+        "QLinearGlobalAveragePool": _channels_first(global_pool_axes),
+        "QLinearSoftmax": lambda op: softmax_axes(op, single=False),
     }
 
 
@@ -148,12 +166,19 @@ def _quantize(operation: Operation) -> Iterator[Axis]:
         yield same(name, extent, places)
 
 
-def _qlinear_pair(operation: Operation) -> list[Axis]:
-    return element_wise(operation, only=[0, 3])
+def _qlinear_concat(operation: Operation) -> Iterator[Axis]:
+    """Axes of a concatenation of tensors, each followed by its scale and its zero point."""
+    axis = axis_of(operation, len(shape_of(operation.output)), 1)
+    return concat_axes(replace(operation, inputs=operation.inputs[2::3]), axis)
 
 
 def _matmul(
-    operation: Operation, right: int = 1, vectors: Sequence[int] = (), numbers: Sequence[int] = ()
+    operation: Operation,
+    right: int = 1,
+    vectors: Sequence[int] = (),
+    numbers: Sequence[int] = (),
+    *,
+    terms: bool = True,
 ) -> Iterable[Axis]:
     """Axes of a product of matrices."""
     if any(operation.has(k) and math.prod(operation.shape(k)) > 1 for k in numbers):
@@ -161,19 +186,54 @@ def _matmul(
     cut = [operation.input(k) for k in vectors if operation.has(k)]
     if any(math.prod(shape_of(vector)) > 1 and len(shape_of(vector)) > 1 for vector in cut):
         raise NoAxes
-    adds = operation.output.dtype in SUMMED
+    adds = terms and operation.output.dtype in SUMMED
     left, other = operation.input(), operation.input(right)
     return matmul_axes(operation, left, other, vectors=cut, terms=adds)
 
 
-def _gemm(operation: Operation) -> Iterable[Axis]:
+def _gemm(
+    operation: Operation,
+    right: int = 1,
+    vectors: Sequence[int] = (),
+    bias: int = 2,
+    *,
+    terms: bool = True,
+) -> Iterable[Axis]:
     given = operation.attributes
     transposed = bool(given.get("transA", 0)), bool(given.get("transB", 0))
-    added = [operation.input(2)] if operation.has(2) else []
+    added = [operation.input(bias)] if operation.has(bias) else []
+    cut = [operation.input(k) for k in vectors if operation.has(k)]
     return matmul_axes(
-        operation, operation.input(), operation.input(1), transposed=transposed, added=added,
-        terms=operation.output.dtype in SUMMED,
+        operation, operation.input(), operation.input(right), transposed=transposed, added=added,
+        vectors=cut, terms=terms and operation.output.dtype in SUMMED,
     )  # fmt: skip
+
+
+def _fused_matmul(operation: Operation) -> Iterable[Axis]:
+    if any(operation.attributes.get(f"transBatch{side}") for side in "AB"):
+        raise NoAxes
+    return _gemm(replace(operation, inputs=operation.inputs[:2]), terms=False)
+
+
+def _fused_convolution(operation: Operation) -> Iterator[Axis]:
+    """Axes of a convolution with an activation; what is added before it is cut like the output."""
+    added = [operation.input(3)] if operation.has(3) else []
+    for axis in convolution_axes(operation, vectors=(2,)):
+        if not axis.accumulates:
+            made = axis.window[operation.output.name]
+            windows = (replace(made, tensor=tensor.name) for tensor in added)
+            yield replace(axis, windows=(*axis.windows, *windows))
+
+
+def _channels_first(rule: Rule) -> Rule:
+    """The rule for images whose channels are their second axis; others are not cut."""
+
+    def checked(operation: Operation) -> Iterable[Axis]:
+        if operation.attributes.get("channels_last"):
+            raise NoAxes
+        return rule(operation)
+
+    return checked
 
 
 def _attention(operation: Operation) -> list[Axis]:
@@ -288,10 +348,13 @@ def outer_axes(operation: Operation) -> list[Axis]:
     return alike(operation, but=range(1, len(operation.shape())))
 
 
-def softmax_axes(operation: Operation) -> list[Axis]:
-    """All axes except the normalized one; before opset 13, only the axes in front of it."""
+def softmax_axes(operation: Operation, *, single: bool = True) -> list[Axis]:
+    """All axes except the normalized one; before opset 13, only the axes in front of it.
+
+    With ``single=False``, only these are taken in any case.
+    """
     rank = len(operation.shape())
-    if operation.attributes["opset"] >= 13:
+    if operation.attributes["opset"] >= 13 and single:
         return alike(operation, but=(axis_of(operation, rank, -1),))
     return alike(operation, but=range(axis_of(operation, rank, 1), rank))
 
@@ -308,4 +371,18 @@ def layer_norm_axes(operation: Operation) -> Iterator[Axis]:
                 own = axis - len(shape) + len(operation.shape(k))
                 if own >= 0 and operation.shape(k)[own] == shape[axis]:
                     places.append((operation.input(k), own))
+        yield same(names[axis], shape[axis], places)
+
+
+def _skip_norm_axes(operation: Operation) -> Iterator[Axis]:
+    """All axes but the last of a normalized sum; the second tensor may be broadcast."""
+    image, skip = operation.input(), operation.input(1)
+    shape, added = shape_of(image), shape_of(skip)
+    outputs = [tensor for tensor in operation.outputs if tensor is not None]
+    names = operation.names(len(shape))
+    for axis in range(len(shape) - 1):
+        places = [(tensor, axis) for tensor in (image, *outputs)]
+        own = axis - len(shape) + len(added)
+        if own >= 0 and added[own] == shape[axis]:
+            places.append((skip, own))
         yield same(names[axis], shape[axis], places)

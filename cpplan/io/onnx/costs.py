@@ -20,6 +20,7 @@ FFT):
   ``_INPUT_ELEMENTS``. Batch normalisation at inference is one multiply-add.
 * LRN: a square and an addition for every channel in the window, four operations for the rest.
 * Sum, Max, Min, Mean of n inputs: n - 1 for every element of the result.
+* ONNX Runtime's own operators: as those of ONNX whose work they do, see ``_CONTRIB``.
 * All other operators, including transcendental functions, copies and operators that ONNX does not
   define: one operation for every element of the results.
 * If: its most expensive branch. Loop and Scan: the body times its number of runs, once if unknown.
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.contrib import DOMAIN as CONTRIB
 from cpplan.io.onnx.loops import trip_count
 from cpplan.io.onnx.state import trains
 from cpplan.io.onnx.types import bodies_of
@@ -69,6 +71,24 @@ _CONVOLUTIONS = {
     "QLinearConv": 3,
 }
 _PRODUCTS = ("MatMul", "MatMulInteger", "QLinearMatMul")
+# ONNX Runtime's kinds that do the work of one of ONNX, and the inputs that this one reads.
+_CONTRIB: Mapping[str, tuple[str, Sequence[int]]] = {
+    **dict.fromkeys(("BiasSoftmax", "QLinearSoftmax"), ("Softmax", (0,))),
+    **dict.fromkeys(
+        ("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits"), ("MatMul", (0,))
+    ),
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "QGemm", "TransposeMatMul"), ("Gemm", (0,))),
+    "FusedConv": ("Conv", (0, 1)),
+    "GroupNorm": ("GroupNormalization", (0,)),
+    "MultiHeadAttention": ("Attention", (0, 1, 2)),
+    "NhwcMaxPool": ("MaxPool", (0,)),
+    "QLinearAveragePool": ("AveragePool", (0,)),
+    "QLinearConv": ("QLinearConv", (0, 1, 2, 3)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    "QLinearReduceMean": ("ReduceMean", (0,)),
+    "SkipLayerNormalization": ("LayerNormalization", (0,)),
+    "SkipSimplifiedLayerNormalization": ("RMSNormalization", (0,)),
+}
 _FOLDS = ("Max", "Mean", "Min", "Sum")
 # Per hidden element: the activations, and the products and sums between gates and states.
 _GATES = {"RNN": 1, "GRU": 3 + 5, "LSTM": 5 + 4}
@@ -79,13 +99,17 @@ def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None],
     """Operations of a node that has no bodies and is no view."""
     results = [t for name in node.output if (t := tensors.get(name)) is not None]
     elements = [_elements(tensor) for tensor in results]
-    if not is_standard(node) or not elements:
+    kind, read = node.op_type, list(node.input)
+    if not is_standard(node):
+        kind, places = _CONTRIB.get(kind, ("", ())) if node.domain == CONTRIB else ("", ())
+        read = [read[k] if k < len(read) else "" for k in places]
+    if not kind or not elements:
         return sum(elements)
-    inputs = [tensors.get(name) if name else None for name in node.input]
+    inputs = [tensors.get(name) if name else None for name in read]
     shapes = [None if tensor is None else tensor.shape for tensor in inputs]
     if any(tensor is not None and tensor.shape is None for tensor in inputs):
         return sum(elements)  # a result of an If whose shape is open: only its bytes are known
-    return _known(_Node(node, shapes, elements, opset))
+    return _known(_Node(kind, node, shapes, elements, opset))
 
 
 def control_flow_cost(
@@ -104,8 +128,9 @@ def control_flow_cost(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A standard node, with the shapes of its inputs and the elements of each output."""
+    """A node of a standard kind, with the shapes of its inputs and the elements of each output."""
 
+    kind: str
     proto: onnx.NodeProto
     shapes: Sequence[Shape | None]
     elements: Sequence[int]
@@ -127,7 +152,7 @@ class _Node:
 
 
 def _known(node: _Node) -> int:
-    kind, result = node.proto.op_type, node.elements[0]
+    kind, result = node.kind, node.elements[0]
     first = math.prod(node.shape(0))
     if kind in _CONVOLUTIONS:
         return 2 * result * math.prod(node.shape(_CONVOLUTIONS[kind])[1:])
@@ -136,7 +161,7 @@ def _known(node: _Node) -> int:
     if kind in _PRODUCTS:
         return 2 * result * math.prod(node.shape(0)[-1:])
     if kind == "Gemm":
-        rows, columns = node.shape(0)[:1], node.shape(0)[1:]
+        rows, columns = node.shape(0)[-2:-1], node.shape(0)[-1:]
         return 2 * result * math.prod(rows if node.attribute("transA") else columns)
     if kind == "Einsum":
         equation = node.attribute("equation", b"").decode()
@@ -169,7 +194,9 @@ def _attention(node: _Node) -> int:
     """
     query, key = node.shape(0), node.shape(1)
     length = math.prod(key[-2:-1]) + (math.prod(node.shape(4)[-2:-1]) if node.given(4) else 0)
-    heads: int = node.attribute("q_num_heads", 1) if len(query) == 3 else math.prod(query[1:2])
+    heads: int = math.prod(query[1:2])
+    if len(query) == 3:
+        heads = node.attribute("q_num_heads") or node.attribute("num_heads", 1)
     rows = math.prod(query[:1]) * heads * math.prod(query[-2:-1])
     return length * (2 * math.prod(query) + _SOFTMAX * rows + 2 * node.elements[0])
 
@@ -179,8 +206,8 @@ def _recurrent(node: _Node) -> int:
     given, recurrence = node.shape(1), node.shape(2)
     steps = math.prod(node.shape(0)[:2])  # time steps times batch, in either layout
     hidden = math.prod(given[:1]) * math.prod(recurrence[-1:])
-    gates = _GATES[node.proto.op_type]
-    if node.proto.op_type == "LSTM" and node.given(7):
+    gates = _GATES[node.kind]
+    if node.kind == "LSTM" and node.given(7):
         gates += _PEEPHOLES
     return steps * (2 * (math.prod(given) + math.prod(recurrence)) + gates * hidden)
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from cpplan.io.axes.operation import Array, Operation
 from cpplan.io.onnx.bytes import numpy_dtype
-from cpplan.io.onnx.views import is_standard
 from cpplan.io.onnx.window_axes import CONVOLUTIONS, transposed_slides, window_slides
 from cpplan.io.pieces import Box, PieceWork
 
@@ -50,7 +49,7 @@ def piece_node(node: onnx.NodeProto, operation: Operation, work: PieceWork) -> P
     If pieces add up, only the first one adds the bias.
     """
     names = {axis.name for axis, _ in work.cut}
-    rule = _RULES.get(node.op_type) if is_standard(node) else None
+    rule = _RULES.get(operation.kind)
     if not names:
         return PieceNode(node)
     return PieceNode(_copy(node)) if rule is None else rule(_Piece(node, operation, work))
@@ -119,7 +118,7 @@ def _window(piece: _Piece) -> PieceNode | None:
     slides, image = window_slides(piece.operation), node.input[0]
     shape = piece.operation.shape()
     # A convolution's padding is always given in numbers; a pool's may decide what it counts.
-    pool = node.op_type not in CONVOLUTIONS
+    pool = piece.operation.kind not in CONVOLUTIONS
     given, rounds_up = piece.operation.attributes, False
     own = given.get("pads") or [0] * 2 * len(slides)
     may_round = given.get("ceil_mode") and not given.get("auto_pad", "").startswith("SAME")
@@ -268,6 +267,15 @@ def _concat(piece: _Piece) -> PieceNode:
     return PieceNode(_copy(piece.node, inputs=accessed))
 
 
+def _quantized_concat(piece: _Piece) -> PieceNode:
+    """A concatenation of the tensors that are accessed, each with its scale and zero point."""
+    inputs = list(piece.node.input[:2])
+    for k in range(2, len(piece.node.input), 3):
+        if piece.node.input[k] in piece.work.boxes:
+            inputs += piece.node.input[k : k + 3]
+    return PieceNode(_copy(piece.node, inputs=inputs))
+
+
 def _split(piece: _Piece) -> PieceNode | None:
     """A split into the parts that the piece accesses."""
     node, operation = piece.node, piece.operation
@@ -351,4 +359,7 @@ _RULES: Mapping[str, _Rule] = {
     "Slice": _slice,
     "Split": _split,
     "Upsample": _resize,
+    "com.microsoft.FusedConv": _window,
+    "com.microsoft.QLinearAveragePool": _window,
+    "com.microsoft.QLinearConcat": _quantized_concat,
 }

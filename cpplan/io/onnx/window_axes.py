@@ -17,7 +17,7 @@ from cpplan.io.onnx.operation import SUMMED
 from cpplan.model.axes import Axis
 
 # The input that holds a convolution's weights, by its kind.
-CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
+CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "com.microsoft.FusedConv": 1}
 
 
 def window_slides(operation: Operation) -> list[Slide]:
@@ -94,7 +94,7 @@ def pool_axes(operation: Operation) -> Iterator[Axis]:
     output = operation.output
     yield same("channels", operation.shape()[1], [(image, 1), (output, 1)])
     found = list(slide_axes(operation, image, slides, 2))
-    if operation.kind == "AveragePool" and given.get("count_include_pad"):
+    if operation.kind.endswith("AveragePool") and given.get("count_include_pad"):
         # A window may reach beyond the padding, where elements do not count: no padding expresses
         # that.
         pads = given.get("pads") or [0] * 2 * len(slides)

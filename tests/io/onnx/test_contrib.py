@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.split_plans import plan_in_pieces, random_pieces
 
 import cpplan
 from cpplan.model.errors import InputError
@@ -235,6 +238,113 @@ def test_onnx_runtime_has_the_same_type(name: str) -> None:
     names = [value.name for value in session.get_outputs()]
     for output, array in zip(names, session.run(names, inputs), strict=True):
         assert (str(array.dtype), array.shape) == parts(CASES[name][3][int(output[1:])])
+
+
+# More cases, for pieces; and of all, those that can be cut, with their axes.
+CASES |= {
+    "convolution with a sum and an activation": (
+        "FusedConv",
+        [f"{F} [2,4,9,8]", f"{F} [6,2,3,3]", f"{F} [6]", f"{F} [2,6,5,4]"],
+        {"activation": "Relu", "strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2},
+        [f"{F} [2,6,5,4]"],
+    ),
+    "quantized concatenation of what one reads twice": (
+        "QLinearConcat",
+        [*SCALE, f"{U8} [3,4]", *SCALE, f"{U8} [2,4]", *SCALE, f"{U8} [3,4]", *SCALE],
+        {"axis": 0},
+        [f"{U8} [8,4]"],
+    ),
+    "scales of columns": (
+        "QGemm",
+        [f"{U8} [4,6]", *SCALE, f"{U8} [6,5]", f"{F} [5]", f"{U8} [5]", f"{I32} [5]", *SCALE],
+        {"alpha": 1.0},
+        [f"{U8} [4,5]"],
+    ),
+    "dequantized by channels": (
+        "DequantizeLinear",
+        [f"{U8} [2,3,4]", f"{F} [3]", f"{U8} [3]"],
+        {"axis": 1},
+        [f"{F} [2,3,4]"],
+    ),
+    "a sum that repeats": (
+        "SkipLayerNormalization",
+        [f"{F} [2,3,8]", f"{F} [3,8]", f"{F} [8]", f"{F} [8]"],
+        {},
+        [f"{F} [2,3,8]"],
+    ),
+}
+AXES = {
+    "quantized softmax": ["rows"],
+    "quantized concatenation": ["rows", "columns"],
+    "quantized concatenation of what one reads twice": ["columns"],
+    "quantized average pooling": ["channels", "rows", "columns"],
+    "quantized average pooling of channels last": [],
+    "quantized global pooling": ["batch", "channels"],
+    "quantized matrices to reals": ["rows", "columns"],
+    "quantized matrices": ["rows", "columns"],
+    "scales of columns": ["rows", "columns"],
+    "integer matrices to reals": ["rows", "columns"],
+    "quantized": ["rows", "columns"],
+    "dequantized": ["rows", "columns"],
+    "dequantized by channels": ["batch", "rows", "columns"],
+    "transposed matrices": ["batch", "rows", "columns"],
+    "convolution with an activation": ["rows", "columns", "channels"],
+    "convolution with a sum and an activation": ["batch", "rows", "columns", "channels"],
+    "normalized sum": ["batch", "rows"],
+    "a sum that repeats": ["batch", "rows"],
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_operators_of_onnx_runtime_run_in_pieces(name: str, tmp_path: Path) -> None:
+    model = model_of(name)
+    if name == "quantized concatenation of what one reads twice":
+        model.graph.node[0].input[8] = "i2"
+    graph = read_onnx(model)
+    assert [axis.name for axis in graph.ops[0].axes] == AXES[name]
+    onnxruntime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    inputs = {}
+    for value in list(model.graph.input):
+        dtype, shape = parts(CASES[name][1][int(value.name[1:])])
+        array = rng.integers(1, 9, shape).astype(dtype)
+        if is_constant(name) and value.name != "i0":
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+            model.graph.input.remove(value)
+        else:
+            inputs[value.name] = array
+
+    def run(model: onnx.ModelProto) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+
+    expected, graph = run(model), read_onnx(model)
+    for seed in range(6 if graph.ops[0].axes else 0):
+        plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+        plan.export(tmp_path / "pieces.onnx", model)
+        for found, whole in zip(run(onnx.load(tmp_path / "pieces.onnx")), expected, strict=True):
+            np.testing.assert_allclose(found, whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("convolution with an activation", 2 * 64 * 27),
+        ("matrices with an activation", 2 * 20 * 6),
+        ("transposed matrices", 2 * 40 * 6),
+        ("quantized matrices", 2 * 20 * 6),
+        ("integer matrices to reals", 2 * 20 * 6),
+        ("quantized average pooling", 9 * 48),
+        ("quantized softmax", 5 * 10),
+        ("normalized sum", 7 * 48),
+        ("quick activation", 10),
+        # Of 2 samples and 2 heads: 3 queries, 7 keys of 4 and values of 3 elements.
+        ("attention of three inputs", 2 * 2 * 3 * 7 * (2 * 4 + 5 + 2 * 3)),
+    ],
+)
+def test_operators_of_onnx_runtime_cost_what_those_of_onnx_do(name: str, cost: int) -> None:
+    assert read_onnx(model_of(name)).ops[0].cost == cost
 
 
 def is_constant(name: str) -> bool:
