@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cpplan.io.onnx.types import bodies_of, set_type, static_shape, types_of
+from cpplan.io.onnx.types import bodies_of, set_types, static_shape, types_of
+from cpplan.io.onnx.views import is_standard
 
 if TYPE_CHECKING:
     import onnx
@@ -71,36 +72,69 @@ _Rule: TypeAlias = Callable[[_Call], "list[tuple[int, Shape]]"]
 
 
 def infer_contrib(
-    graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto] | None = None
+    graph: onnx.GraphProto, opset: int, types: ChainMap[str, onnx.TypeProto] | None = None
 ) -> bool:
     """Type the outputs of ONNX Runtime's operators, in place, once their inputs are typed.
 
-    Returns True if any output was typed.
+    ONNX's operators between them are typed one by one, so that the whole graph need not be inferred
+    anew for each of ONNX Runtime's. Returns True if any output was typed.
     """
-    import onnx
-
     here = (types or ChainMap()).new_child(types_of(graph))
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    found: dict[str, onnx.TypeProto] = {}
     progress = False
     for node in graph.node:
         for body in bodies_of(node):
-            progress |= infer_contrib(body, here)
-        rule = rule_of(node)
+            progress |= infer_contrib(body, opset, here)
         unknown = [n for n in node.output if n and static_shape(here.get(n)) is None]
-        if rule is None or not unknown:
+        if not unknown or any(static_shape(here.get(n)) is None for n in node.input if n):
             continue
-        if any(static_shape(here.get(name)) is None for name in node.input if name):
-            continue
-        call = _Call(node, [here[name] if name else None for name in node.input])
-        try:
-            found = rule(call)
-        except (IndexError, KeyError, TypeError, ValueError, RuntimeError):
-            continue  # malformed, or of an unknown form: the type that the file declares is used
-        for name, (element, shape) in zip(node.output, found, strict=False):
-            if name in unknown:
-                here[name] = onnx.helper.make_tensor_type_proto(element, shape)
-                set_type(graph, name, here[name])
-                progress = True
-    return progress
+        made: Mapping[str, onnx.TypeProto] = {}
+        if rule_of(node) is not None:
+            made = _contrib_types(node, here)
+        elif found and is_standard(node) and not bodies_of(node):
+            made = _standard_types(node, opset, here, constants)
+        for name in unknown:
+            if static_shape(made.get(name)) is not None:
+                here[name] = found[name] = made[name]
+    set_types(graph, found)
+    return progress or bool(found)
+
+
+def _contrib_types(
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]
+) -> dict[str, onnx.TypeProto]:
+    import onnx
+
+    rule = rule_of(node)
+    assert rule is not None
+    try:
+        found = rule(_Call(node, [types[name] if name else None for name in node.input]))
+    except (IndexError, KeyError, TypeError, ValueError, RuntimeError):
+        return {}  # malformed, or of an unknown form: the type that the file declares is used
+    return {
+        name: onnx.helper.make_tensor_type_proto(element, shape)
+        for name, (element, shape) in zip(node.output, found, strict=False)
+    }
+
+
+def _standard_types(
+    node: onnx.NodeProto,
+    opset: int,
+    types: Mapping[str, onnx.TypeProto],
+    constants: dict[str, onnx.TensorProto],
+) -> dict[str, onnx.TypeProto]:
+    import onnx
+
+    read = {name: types[name] for name in node.input if name}
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset)
+        return onnx.shape_inference.infer_node_outputs(
+            schema, node, read, constants, opset_imports=opsets
+        )
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return {}  # inference of the whole graph says what is wrong
 
 
 def rule_of(node: onnx.NodeProto) -> _Rule | None:

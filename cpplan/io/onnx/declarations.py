@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from cpplan.io.onnx.contrib import rule_of
-from cpplan.io.onnx.types import bodies_of, dtype_name, set_type, static_shape, types_of
+from cpplan.io.onnx.types import bodies_of, dtype_name, set_types, static_shape, types_of
 from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,10 +112,11 @@ def _use(
     types: ChainMap[str, onnx.TypeProto],
     scope: Scope,
 ) -> bool:
-    used = False
+    inside = False
+    taken: dict[str, onnx.TypeProto] = {}
     for node in graph.node:
         for body, inner in _bodies_of(node, scope):
-            used |= _use(body, declared, which, types.new_child(types_of(body)), inner)
+            inside |= _use(body, declared, which, types.new_child(types_of(body)), inner)
         known = all(static_shape(types.get(name)) is not None for name in node.input if name)
         if (which == "foreign" and (_is_defined(node) or rule_of(node))) or (
             which == "ready" and not known
@@ -126,9 +127,9 @@ def _use(
             if type_ is None or (static_shape(types.get(name)) is not None):
                 continue
             if not _is_typed(types.get(name)) or static_shape(type_) is not None:
-                set_type(graph, name, type_)
-                used = True
-    return used
+                taken[name] = type_
+    set_types(graph, taken)
+    return inside or bool(taken)
 
 
 def _is_typed(type_: onnx.TypeProto | None) -> bool:

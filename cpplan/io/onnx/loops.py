@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.dims import turns_name
 from cpplan.io.onnx.kernels import to_numpy
-from cpplan.io.onnx.types import bodies_of, set_type, static_shape, types_of
+from cpplan.io.onnx.types import bodies_of, set_types, static_shape, types_of
 from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def settle_loop(
         settled.add((result.name, name))
         element = inner[result.name].tensor_type.elem_type
         types[name] = onnx.helper.make_tensor_type_proto(element, shape)
-        set_type(graph, name, types[name])
+        set_types(graph, {name: types[name]})
     return len(settled) > before
 
 

@@ -98,7 +98,7 @@ def infer_shapes(
     while True:
         model = _infer(model, propagates=propagates)
         propagates = propagates and not _has_long_vectors(model.graph)
-        if hand_through(model.graph) or infer_contrib(model.graph):
+        if hand_through(model.graph) or infer_contrib(model.graph, opset):
             continue
         _answer_shapes(model.graph, ChainMap())
         found = known_folds(model.graph, opset, kept)

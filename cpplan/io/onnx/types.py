@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cpplan.model.dtypes import BITS
@@ -73,11 +73,14 @@ def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [a.g for a in attributes]
 
 
-def set_type(graph: onnx.GraphProto, name: str, type_: onnx.TypeProto) -> None:
-    """Declare the type of a tensor that a node of the graph writes, in place."""
-    values = [value for value in (*graph.value_info, *graph.output) if value.name == name]
-    if not values:
-        values = [graph.value_info.add()]
-        values[0].name = name
-    for value in values:
-        value.type.CopyFrom(type_)
+def set_types(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
+    """Declare the types of tensors that nodes of the graph write, in place."""
+    new = dict.fromkeys(types)
+    for value in (*graph.value_info, *graph.output):
+        if value.name in types:
+            new.pop(value.name, None)
+            value.type.CopyFrom(types[value.name])
+    for name in new:
+        added = graph.value_info.add()
+        added.name = name
+        added.type.CopyFrom(types[name])

@@ -16,6 +16,7 @@ from cpplan.model.errors import InputError
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, parser  # noqa: E402
 
+from cpplan.io.onnx import shapes  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
 # What the operator reads (``dtype shape``, ``-`` for nothing), its attributes, what it writes.
@@ -368,6 +369,29 @@ def test_a_quantized_model_is_planned_at_other_extents_than_it_records() -> None
     graph = read_onnx(model, {"N": 4})
     assert [graph.tensor[name].shape[0] for name in "tpy"] == [4, 4, 4]
     assert cpplan.solve(graph).peak == 2 * 4 * 3 * 64  # the sum beside the input
+
+
+def test_the_model_is_not_inferred_anew_for_each_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, infer = 0, shapes._infer
+
+    def counted(*given: Any, **options: bool) -> onnx.ModelProto:
+        nonlocal count
+        count += 1
+        return infer(*given, **options)
+
+    monkeypatch.setattr(shapes, "_infer", counted)
+    lines = [
+        f"a{k} = com.microsoft.QuickGelu(y{k}) b{k} = Reshape(a{k}, s) y{k + 1} = Transpose(b{k})"
+        for k in range(30)
+    ]
+    graph = read_onnx(
+        parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+            g (float[2,6] y0) => (float[A,B] y30) <int64[2] s = {{3, 4}}> {{ {" ".join(lines)} }}"""
+        )
+    )
+    assert graph.tensor["y30"].shape == (4, 3)
+    assert count <= 4
 
 
 def test_an_operator_of_onnx_runtime_in_a_branch_has_a_type() -> None:
