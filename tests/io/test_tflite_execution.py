@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("tflite")
 pytest.importorskip("ai_edge_litert")
 from ai_edge_litert import schema_py_generated as schema
+from support import tflite_networks as networks
 from support.cases import seeds
 from support.split_plans import plan_in_pieces, random_pieces
 from support.tflite_kinds import segmentation
@@ -115,6 +116,14 @@ def test_a_band_at_a_wrong_place_is_found(tmp_path: Path) -> None:
     offset[row["conv[5:8]"]] = offset[row["conv[0:5]"]]
     with pytest.raises(VerificationError, match="is not that of the unplanned run: last written"):
         cpplan.execute(path, replace(plan, offset=offset))
+
+
+def test_numbers_without_axes_are_handed_from_op_to_op(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(networks.open_samples())
+    plan = cpplan.solve(read_tflite(path, {"x[0]": 5}))
+    done = cpplan.execute(path, plan, dims={"x[0]": 5})
+    assert done.outputs["y"].shape == (5, 6)
 
 
 def test_inputs_may_be_given(tmp_path: Path) -> None:

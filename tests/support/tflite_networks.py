@@ -241,6 +241,49 @@ def open_square(times: int) -> bytes:
     return model.pack()
 
 
+def open_samples() -> bytes:
+    """Samples as rows: their number is one of the input's extents, as a tensor without axes."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 2, 3], signature=[-1, 2, 3])
+    extents, batch = main.tensor("extents", [3], INT32), main.tensor("batch", [], INT32)
+    first, last, rest = (
+        main.tensor(name, np.shape(data), INT32, data=np.array(data, np.int32))
+        for name, data in (("first", [0]), ("last", [1]), ("rest", 6))
+    )
+    shape, y = main.tensor("shape", [2], INT32), main.tensor("y", [1, 6], signature=[-1, 6])
+    options = schema.ShapeOptionsT()
+    options.outType = INT32
+    main.run("SHAPE", [x], [extents], options)
+    taken = schema.StridedSliceOptionsT()
+    taken.shrinkAxisMask = 1
+    main.run("STRIDED_SLICE", [extents, first, last, last], [batch], taken)
+    packed = schema.PackOptionsT()
+    packed.valuesCount = 2
+    main.run("PACK", [batch, rest], [shape], packed)
+    main.run("RESHAPE", [x, shape], [y], schema.ReshapeOptionsT())
+    main.made.outputs.append(y)
+    return model.pack()
+
+
+def dilated() -> bytes:
+    """A sequence as two samples, of its even and its odd positions, which the file stores as one.
+
+    So do converters of models with open batches.
+    """
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 6, 4], signature=[-1, 6, 4])
+    block, pads = (
+        main.tensor(name, np.shape(data), INT32, data=np.array(data, np.int32))
+        for name, data in (("block", [2]), ("pads", [[2, 0]]))
+    )
+    apart = main.tensor("apart", [1, 4, 4], signature=[-1, 4, 4])
+    main.run("SPACE_TO_BATCH_ND", [x, block, pads], [apart], schema.SpaceToBatchNDOptionsT())
+    main.made.outputs.append(apart)
+    return model.pack()
+
+
 def open_where() -> bytes:
     """A model that lists the indices of true elements, for a batch of any size."""
     model = Model()

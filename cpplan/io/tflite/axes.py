@@ -107,7 +107,8 @@ for _kind, _like in {
     _OPTIONS[_kind] = _OPTIONS[_like]
 
 SAME = 0
-_ELEMENT_WISE = """
+# Kinds whose operands are broadcast to the result.
+ELEMENT_WISE = """
     ABS ADD ADD_N CAST CEIL COS DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD GELU GREATER
     GREATER_EQUAL HARD_SWISH LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR
     LOGISTIC MAXIMUM MINIMUM MUL NEG NOT_EQUAL POW PRELU QUANTIZE RELU RELU6 RELU_0_TO_1
@@ -147,7 +148,7 @@ def constant_value(model: TfliteModel, tensor: FileTensor) -> Array | None:
 def rules() -> dict[str, Rule]:
     """Rule of every kind that can run in pieces: TFLite has operators that compute them."""
     return {
-        **dict.fromkeys(_ELEMENT_WISE, element_wise),
+        **dict.fromkeys(ELEMENT_WISE, element_wise),
         **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), partial(alike, but=(-1,))),
         **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), _pool),
         **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), reshape_axes),

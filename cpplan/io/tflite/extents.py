@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.io.tflite.model import FileSubgraph, TfliteModel
+from cpplan.io.tflite.axes import ELEMENT_WISE, constant_value
+from cpplan.io.tflite.model import FileOperator, FileSubgraph, TfliteModel
 from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.runtime import limits
 
@@ -34,6 +35,13 @@ _BY_VALUES = frozenset({"UNIQUE", "WHERE"})
 _BY_ELEMENTS = "its shape follows from values at run time"
 # Operators whose results have as many elements as their first operand.
 _KEEPING = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
+# Operators whose results have as many samples as their first operand: the extent of the first axis.
+_BY_SAMPLES = frozenset(
+    """
+    AVERAGE_POOL_2D CONV_2D CONV_3D DEPTHWISE_CONV_2D DEPTH_TO_SPACE L2_POOL_2D MAX_POOL_2D
+    RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SPACE_TO_DEPTH
+    """.split()  # noqa: SIM905
+)
 # Operators whose results follow from the extents of their operands, not from their elements.
 _OF_EXTENTS = frozenset({"RANK", "SHAPE"})
 # Operators whose results have shapes that follow from elements of these operands.
@@ -101,7 +109,7 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
     if not given:
         as_stored = replace(model, subgraphs=tuple(map(_as_stored, model.subgraphs)))
         if opened:
-            _check_counts(as_stored.subgraphs[0], stored)
+            _check_stored(model, as_stored.subgraphs[0], stored)
         return as_stored
     main = model.subgraphs[0]
     shapes = {k: list(main.tensors[k].signature) for k, _ in opened.values()}
@@ -166,22 +174,48 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
     return interpreter
 
 
-def _check_counts(main: FileSubgraph, stored: Mapping[str, int]) -> None:
-    """Raise if an operator that keeps all elements is stored with another number of them."""
+def _check_stored(model: TfliteModel, main: FileSubgraph, stored: Mapping[str, int]) -> None:
+    """Raise if a result is stored with another shape than its operator makes of its operands.
+
+    Only what operators of few kinds make is checked: a shape may be wrong without being noticed.
+    """
     for operator in main.operators:
-        ends = [*operator.inputs[:1], *operator.outputs[:1]]
-        if operator.kind not in _KEEPING or len(ends) < 2 or -1 in ends:
+        ends = [main.tensors[k] for k in (*operator.inputs, *operator.outputs[:1]) if k >= 0]
+        if not operator.outputs or any(-1 in tensor.signature for tensor in ends):
             continue
-        source, result = (main.tensors[k] for k in ends)
-        if -1 in source.signature or -1 in result.signature:
-            continue
-        if math.prod(source.shape) != math.prod(result.shape):
+        *operands, result = ends
+        if operands and not _is_made(model, operator, [t.shape for t in operands], result.shape):
             options = " ".join(f"--dim '{axis}={extent}'" for axis, extent in stored.items())
             raise InputError(
-                f"the extents in the file contradict each other: tensor {source.name!r} has "
-                f"{list(source.shape)}, and reshaped, as {result.name!r}, {list(result.shape)}; "
-                f"give extents, so that the runtime computes the others: {options}"
+                "the extents in the file contradict each other: of tensor "
+                f"{operands[0].name!r} with {list(operands[0].shape)}, {operator.kind} makes "
+                f"{result.name!r} with {list(result.shape)}; give extents, so that the runtime "
+                f"computes the others: {options}"
             )
+
+
+def _is_made(
+    model: TfliteModel, operator: FileOperator, read: Sequence[Sequence[int]], made: Sequence[int]
+) -> bool:
+    """False if an operator cannot make a tensor of this shape of operands of these shapes."""
+    kind = operator.kind
+    if operator.custom:
+        return True
+    if kind in _KEEPING:
+        return math.prod(read[0]) == math.prod(made)
+    if kind in ELEMENT_WISE:
+        try:
+            return np.broadcast_shapes(*map(tuple, read)) == tuple(made)
+        except ValueError:
+            return False
+    if kind in _BY_SAMPLES:
+        return list(read[0][:1]) == list(made[:1])
+    if kind in ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"):
+        sizes = constant_value(model, model.subgraphs[0].tensors[operator.inputs[1]])
+        few, many = (made, read[0]) if kind == "BATCH_TO_SPACE_ND" else (read[0], made)
+        times = None if sizes is None else math.prod(map(int, sizes))
+        return times is None or [times * n for n in few[:1]] == list(many[:1])
+    return True
 
 
 def _follow_from_numbers(model: TfliteModel) -> bool:

@@ -221,7 +221,7 @@ class _Kernel:
     def run(self, values: Sequence[Array]) -> list[Array]:
         """The outputs, for these inputs."""
         for index, value in zip(self._inputs, values, strict=True):
-            self._run.set_tensor(index, np.ascontiguousarray(value))
+            self._run.set_tensor(index, np.array(value, order="C"))
         _invoke(self._run)
         return [self._run.get_tensor(index) for index in self._outputs]
 
