@@ -20,11 +20,13 @@ from support.split_plans import plan_in_pieces, random_pieces
 from support.tflite_net import FLOAT32, INT8, Net, new_net
 from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
 
+import cpplan
 from cpplan.cli.main import main
 from cpplan.io.tflite import read_tflite
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import parse_model
 from cpplan.io.tflite.split_model import split_tflite
+from cpplan.model.errors import InputError
 
 
 def options(kind: str, **values: Any) -> Any:
@@ -185,11 +187,14 @@ LAYERS: dict[str, Callable[[Net, int, str], int]] = {
 
 @pytest.mark.parametrize("dtype", [INT8, FLOAT32], ids=["int8", "float32"])
 @pytest.mark.parametrize("layer", LAYERS)
-def test_what_can_be_cut_can_be_written(layer: str, dtype: int) -> None:
+def test_what_can_be_cut_can_be_written_and_executed(
+    layer: str, dtype: int, tmp_path: Path
+) -> None:
     model, net = new_net("net", dtype)
     x = net.conv("conv", net.input("x", [1, 8, 6, 2]), 4)
     net.output(net.conv("last", LAYERS[layer](net, x, "y"), 2))
-    data = model.pack()
+    data, path = model.pack(), tmp_path / "net.tflite"
+    path.write_bytes(data)
     graph, file = read_tflite(data), parse_model(data)
     runs = draw_inputs(data)
     # LiteRT has no reference kernel of blocks of integers; other kernels of floats round by shape.
@@ -202,6 +207,12 @@ def test_what_can_be_cut_can_be_written(layer: str, dtype: int) -> None:
         assert equal(whole, run_litert(written, runs, **kernels))
         if find_spec("tflite_micro") is not None:
             assert equal(run_micro(data, runs, 1 << 18), run_micro(written, runs, 1 << 18))
+        if not blocks_of_integers:
+            assert cpplan.execute(path, plan).steps == len(plan.order)
+    if blocks_of_integers:
+        with pytest.raises(InputError, match="pieces run by reference kernels alone: "):
+            cpplan.execute(path, plan)
+        assert cpplan.execute(path, cpplan.solve(graph)).steps == len(graph.ops)
 
 
 class Hybrid(Net):

@@ -2,7 +2,8 @@
 
 The unplanned run is a run of the whole model. An op, or a piece of an op, runs as a model of its
 own with the weights that it needs. Reference kernels compute each element of a result in a fixed
-order, so that pieces compute the same bytes as the whole, also for floats.
+order, so that pieces compute the same bytes as the whole, also for floats. Where LiteRT has no
+reference kernel of an operator, its other kernels run, which serve for whole operators only.
 """
 
 from __future__ import annotations
@@ -106,13 +107,19 @@ class TfliteRun:
             self._given = [names[k] for k in source.inputs]
             self._values = self._inputs(inputs, np.random.default_rng(seed))
         self._kernels: dict[str, _Kernel] = {}
+        # Why the model cannot run by reference kernels.
+        self._refusal: InputError | None = None
 
     def values(self) -> Mapping[str, Array]:
         """Every value of the unplanned run of the whole model, constants and inputs included."""
         source = self._file.subgraphs[0]
         with naming(self._source):
             shapes = {k: list(source.tensors[k].shape) for k in source.inputs}
-            whole = _interpreter(self._file.data, shapes)
+            try:
+                whole = _interpreter(self._file.data, shapes)
+            except InputError as error:
+                self._refusal = error
+                whole = _interpreter(self._file.data, shapes, reference=False)
             for name in self._given:
                 whole.set_tensor(self._number[name], self._values[name])
             _invoke(whole)
@@ -128,7 +135,9 @@ class TfliteRun:
         with naming(self._source):
             if op.name not in self._kernels:
                 ends = [[self._number[name] for name in names] for names in (inputs, op.outputs)]
-                self._kernels[op.name] = _Kernel(self._made, [operator], *ends)
+                self._kernels[op.name] = _Kernel(
+                    self._made, [operator], *ends, reference=self._refusal is None
+                )
             results = self._kernels[op.name].run(
                 [arrays[name] if name in arrays else self._values[name] for name in inputs]
             )
@@ -148,6 +157,8 @@ class TfliteRun:
         """
         assert not sums
         with naming(self._source):
+            if self._refusal is not None:
+                raise InputError(f"pieces run by reference kernels alone: {self._refusal}")
             try:
                 return self._piece(work, parts)
             except NoOperatorError:
@@ -159,13 +170,14 @@ class TfliteRun:
         return {n: a[slices(work.boxes[n])] for n, a in results.items() if n in work.boxes}
 
     def _piece(self, work: PieceWork, parts: Mapping[str, Array]) -> dict[str, Array]:
-        """The part that the operator of a piece computes."""
+        """The parts that the operator of a piece computes."""
         made, main = copy.copy(self._made), copy.copy(self._made.subgraphs[0])
         main.tensors, made.buffers = list(main.tensors), list(made.buffers)
         made.operatorCodes = [copy.copy(code) for code in made.operatorCodes]
         made.subgraphs = [main, *made.subgraphs[1:]]
         adding = PieceOperators(self._file, self._translation, made)
         inputs: dict[str, int] = {}
+        outputs: dict[int, int] = {}
 
         def read(tensor: str, box: Box) -> int:
             if tensor not in inputs:
@@ -174,13 +186,14 @@ class TfliteRun:
             return inputs[tensor]
 
         def result(like: int, shape: Sequence[int]) -> int:
-            return adding.tensor(like, "piece", shape)
+            outputs[like] = adding.tensor(like, "piece", shape)
+            return outputs[like]
 
         adding.piece(work, read, result)
-        outputs = [int(k) for k in adding.new[-1].outputs]
-        kernel = _Kernel(made, adding.new, list(inputs.values()), outputs)
-        (found,) = kernel.run([parts[name] for name in inputs])
-        return {work.op.outputs[0]: found}
+        written = [name for name in work.op.outputs if self._number[name] in outputs]
+        ends = list(inputs.values()), [outputs[self._number[name]] for name in written]
+        kernel = _Kernel(made, adding.new, *ends)
+        return dict(zip(written, kernel.run([parts[name] for name in inputs]), strict=True))
 
     def _inputs(self, given: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
         unknown = next((name for name in given if name not in self._given), None)
@@ -212,9 +225,16 @@ class _Kernel:
     """LiteRT's interpreter of a few operators as a model of their own."""
 
     def __init__(
-        self, made: Any, operators: Sequence[Any], inputs: Sequence[int], outputs: Sequence[int]
+        self,
+        made: Any,
+        operators: Sequence[Any],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        *,
+        reference: bool = True,
     ):
-        self._run = _interpreter(single_model(made, operators, inputs, outputs), {})
+        model = single_model(made, operators, inputs, outputs)
+        self._run = _interpreter(model, {}, reference=reference)
         self._inputs = [entry["index"] for entry in self._run.get_input_details()]
         self._outputs = [entry["index"] for entry in self._run.get_output_details()]
 
@@ -226,14 +246,17 @@ class _Kernel:
         return [self._run.get_tensor(index) for index in self._outputs]
 
 
-def _interpreter(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
-    """LiteRT with its reference kernels, and with inputs of these shapes."""
+def _interpreter(
+    data: bytes, shapes: Mapping[int, list[int]], *, reference: bool = True
+) -> Interpreter:
+    """LiteRT with its reference kernels, or with others, and with inputs of these shapes."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    kinds = OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     with refusals("it"):
         made = Interpreter(
             model_content=data,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+            experimental_op_resolver_type=kinds[0 if reference else 1],
             experimental_preserve_all_tensors=True,
         )
         for k, shape in shapes.items():
