@@ -36,6 +36,8 @@ from cpplan.verification.runs import Place
 from cpplan.verification.tensor_bytes import Array, Bytes, from_bytes, to_bytes
 
 _SCRATCH = np.uint8(0xA5)
+# Stands for constants of bodies, whose values the model's runtime keeps to itself.
+_INNER = np.uint8(0x5A)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +129,7 @@ class _Arena:
                 groups[bisect_right(program.starts, access.step) - 1].append(access)
         for access in before:
             if access.writes:
-                self._store(access.place, self.unplanned[access.place.tensor], "the caller")
+                self._write(access.place, self._expected(access.place), "the caller")
             else:
                 self._check(access.place, "before the first step:")
         for op, step, group in zip(program.ops, program.starts, groups, strict=False):
@@ -230,9 +232,17 @@ class _Arena:
         whole = to_bytes(value, self._dtype(place.tensor))
         return whole[place.begin - start : place.end - start]
 
+    def _expected(self, place: Place) -> Bytes:
+        """The bytes of the unplanned run that lie at a place."""
+        if place.tensor not in self.graph.tensor:  # a constant of a body
+            return np.full(place.end - place.begin, _INNER)
+        return self._part(place, self.unplanned[place.tensor])
+
     def _store(self, place: Place, value: Array, writer: str) -> None:
+        self._write(place, self._part(place, value), writer)
+
+    def _write(self, place: Place, part: Bytes, writer: str) -> None:
         begin, _ = self._span(place)
-        part = self._part(place, value)
         self.bytes[begin : begin + len(part)] = part
         self._log(place, writer)
 
@@ -250,7 +260,7 @@ class _Arena:
 
     def _check(self, place: Place, where: str) -> None:
         begin, _ = self._span(place)
-        expected = self._part(place, self.unplanned[place.tensor])
+        expected = self._expected(place)
         actual = self.bytes[begin : begin + len(expected)]
         self.checked += len(expected)
         if np.array_equal(actual, expected):

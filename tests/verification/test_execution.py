@@ -134,6 +134,20 @@ def test_models_run_under_every_residency(inputs: str, outputs: str, constants: 
     assert done.outputs["w2"].shape == (2, 2)
 
 
+def test_constants_of_bodies_keep_their_bytes() -> None:
+    text = """g (bool c, float[4] x) => (float[4] y) { t = Exp(x) y = If (c) <
+        then_branch = a () => (float[4] p) <float[4] w = {1,2,3,4}> { p = Add(t, w) },
+        else_branch = b () => (float[4] q) { q = Neg(t) }> }"""
+    proto = model(text)
+    plan = first_fit(read_onnx(proto), residency=Residency(constants="keep"))
+    inner = "If_1/0/w"
+    assert inner in plan.buffers
+    assert execute(proto, plan).steps == 2
+    places = {name: int(plan.offset[plan.row[name]]) for name in plan.buffers}
+    with pytest.raises(VerificationError, match=r"'w' at bytes .*: last written by 'Exp_0'"):
+        execute(proto, moved(plan, {**places, "t": places[inner]}))
+
+
 def test_addresses_that_suit_no_element_type() -> None:
     text = """g (bool[3] p, float[3] x, double[5] d) => (float[3] y, double e)
         { q = Not(p) f = Cast<to = 1>(q) y = Add(x, f) e = ReduceSum<keepdims = 0>(d) }"""
