@@ -24,6 +24,7 @@ from cpplan.cli.main import main
 from cpplan.io.axes import _REGISTERED
 from cpplan.io.axes.operation import Operation
 from cpplan.io.axes.windows import slide_axes
+from cpplan.io.litert_process import shapes_by_litert
 from cpplan.io.tflite import read_tflite
 from cpplan.io.tflite.axes import slides_of
 from cpplan.model.axes import Axis
@@ -124,6 +125,20 @@ def test_numbers_without_axes_are_handed_from_op_to_op(tmp_path: Path) -> None:
     plan = cpplan.solve(read_tflite(path, {"x[0]": 5}))
     done = cpplan.execute(path, plan, dims={"x[0]": 5})
     assert done.outputs["y"].shape == (5, 6)
+
+
+def test_a_model_that_ends_the_reference_kernels_is_executed_by_others(tmp_path: Path) -> None:
+    """They abort where a scale is too small for their softmax."""
+    model, net = new_net("net", INT8)
+    x = net.input("x", [1, 10])
+    net.subgraph.made.tensors[x].quantization.scale = [1e-9]
+    net.output(net.softmax("y", x))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(model.pack())
+    with pytest.raises(InputError, match="it is ended by SIGABRT"):
+        shapes_by_litert(path.read_bytes(), {0: (1, 10)}, reference=True)
+    assert shapes_by_litert(path.read_bytes(), {0: (3, 10)})[1] == (3, 10)
+    assert cpplan.execute(path, cpplan.solve(read_tflite(path))).outputs["y"].shape == (1, 10)
 
 
 def test_inputs_may_be_given(tmp_path: Path) -> None:

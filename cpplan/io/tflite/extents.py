@@ -2,33 +2,25 @@
 
 An axis of an input whose extent is only known at run time has the name ``input[axis]``. A file
 nevertheless stores an extent for it, which runtimes use unless another one is set; so does this
-reader, unless the stored extents contradict each other: some files store 1 for every extent that
-their writer did not know. If extents are given, LiteRT resizes the inputs and computes all other
-shapes, with the code that runs the model; it runs the model once, on zeros, where shapes follow
-from values that themselves follow from extents.
+reader. Extents of other tensors are those stored, too, unless extents are given, or those stored
+contradict each other: some files store 1 for every extent that their writer did not know. Then
+LiteRT resizes the inputs and computes all other shapes, with the code that runs the model; it runs
+the model once, on zeros, where shapes follow from values that themselves follow from extents.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.io.litert_process import shapes_by_litert
 from cpplan.io.tflite.axes import ELEMENT_WISE, constant_value
 from cpplan.io.tflite.model import FileOperator, FileSubgraph, TfliteModel
 from cpplan.model.errors import InputError, MissingExtraError
-from cpplan.runtime import limits
-
-if TYPE_CHECKING:
-    from ai_edge_litert.interpreter import Interpreter
-
 
 # Operators whose number of result rows depends on values.
 _BY_VALUES = frozenset({"UNIQUE", "WHERE"})
@@ -84,10 +76,11 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
     ------
     InputError
         If no extent is stored or given for an open axis, a name belongs to no open axis, an extent
-        is not a positive integer, the runtime refuses the extents, a shape follows from values, or
-        no extents are given and those in the file contradict each other. Names the axis or tensor.
+        is not a positive integer, the runtime refuses the extents, or a shape follows from values.
+        Names the axis or tensor.
     MissingExtraError
-        If extents are given, and the package ``ai-edge-litert`` is missing.
+        If the package ``ai-edge-litert`` is missing, and extents are given, or those in the file
+        contradict each other.
     """
     opened = _open_axes(model)
     given = dims or {}
@@ -108,23 +101,20 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
         )
     if not given:
         as_stored = replace(model, subgraphs=tuple(map(_as_stored, model.subgraphs)))
-        if opened:
-            _check_stored(model, as_stored.subgraphs[0], stored)
-        return as_stored
+        if not opened or _is_consistent(as_stored):
+            return as_stored
     main = model.subgraphs[0]
     shapes = {k: list(main.tensors[k].signature) for k, _ in opened.values()}
     for name, (k, axis) in opened.items():
         shapes[k][axis] = given[name] if name in given else stored[name]
-    interpreter = _allocated(model.data, shapes)
-    if _follow_from_numbers(model):
-        _run_on_zeros(interpreter)
-    details = {entry["index"]: entry["shape"] for entry in interpreter.get_tensor_details()}
+    found = _runtime_shapes(model, shapes)
     tensors = []
     for k, tensor in enumerate(main.tensors):
-        shape = tuple(int(extent) for extent in details.get(k, tensor.shape))
-        if -1 in tensor.signature and not _has_bytes(interpreter, k):
+        shape = found.get(k, tensor.shape)
+        if shape is None and -1 in tensor.signature:
             raise InputError(f"tensor {tensor.name!r}: {_BY_ELEMENTS}")
-        tensors.append(replace(tensor, shape=shape, signature=shape))
+        extents = tensor.shape if shape is None else shape
+        tensors.append(replace(tensor, shape=extents, signature=extents))
     bound = replace(main, tensors=tuple(tensors))
     return replace(model, subgraphs=(bound, *model.subgraphs[1:]))
 
@@ -156,42 +146,33 @@ def _as_stored(subgraph: FileSubgraph) -> FileSubgraph:
     return replace(subgraph, tensors=tensors)
 
 
-def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
+def _runtime_shapes(
+    model: TfliteModel, shapes: Mapping[int, list[int]]
+) -> dict[int, tuple[int, ...] | None]:
+    """Shapes of the main subgraph's tensors for these of its inputs, by the runtime."""
     if find_spec("ai_edge_litert") is None:
-        raise MissingExtraError("ai-edge-litert", "tflite", "binding axes of TFLite models")
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    with refusals("these extents"):
-        interpreter = Interpreter(
-            model_content=data,
-            # Delegates would replace the model's ops by their own.
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-            experimental_preserve_all_tensors=True,
-        )
-        for k, shape in shapes.items():
-            interpreter.resize_tensor_input(k, shape)
-        interpreter.allocate_tensors()
-    return interpreter
+        raise MissingExtraError("ai-edge-litert", "tflite", "computing shapes of TFLite models")
+    run = _follow_from_numbers(model)
+    try:
+        return shapes_by_litert(model.data, shapes, run=run)
+    except InputError as error:
+        raise InputError(f"the runtime refuses these extents: {error}") from None
 
 
-def _check_stored(model: TfliteModel, main: FileSubgraph, stored: Mapping[str, int]) -> None:
-    """Raise if a result is stored with another shape than its operator makes of its operands.
+def _is_consistent(model: TfliteModel) -> bool:
+    """False if a result has another shape than its operator makes of its operands.
 
     Only what operators of few kinds make is checked: a shape may be wrong without being noticed.
     """
+    main = model.subgraphs[0]
     for operator in main.operators:
         ends = [main.tensors[k] for k in (*operator.inputs, *operator.outputs[:1]) if k >= 0]
-        if not operator.outputs or any(-1 in tensor.signature for tensor in ends):
+        if len(ends) < 2 or not operator.outputs or any(-1 in t.signature for t in ends):
             continue
-        *operands, result = ends
-        if operands and not _is_made(model, operator, [t.shape for t in operands], result.shape):
-            options = " ".join(f"--dim '{axis}={extent}'" for axis, extent in stored.items())
-            raise InputError(
-                "the extents in the file contradict each other: of tensor "
-                f"{operands[0].name!r} with {list(operands[0].shape)}, {operator.kind} makes "
-                f"{result.name!r} with {list(result.shape)}; give extents, so that the runtime "
-                f"computes the others: {options}"
-            )
+        *operands, result = (tensor.shape for tensor in ends)
+        if not _is_made(model, operator, operands, result):
+            return False
+    return True
 
 
 def _is_made(
@@ -240,48 +221,3 @@ def _follow_from_numbers(model: TfliteModel) -> bool:
         if operator.kind in _OF_EXTENTS or known.issuperset({*operator.inputs} - {-1}):
             known.update(operator.outputs)
     return found
-
-
-def _run_on_zeros(interpreter: Interpreter) -> None:
-    """Run a model once, so that the runtime knows all extents."""
-    for entry in interpreter.get_input_details():
-        interpreter.set_tensor(entry["index"], np.zeros(entry["shape"], entry["dtype"]))
-    with refusals("these extents"), _within_memory(limits.MOST_RUN):
-        interpreter.invoke()
-
-
-@contextmanager
-def _within_memory(most: int) -> Iterator[None]:
-    """Let this process take at most ``most`` bytes more, on Linux: shapes may be absurd."""
-    if sys.platform != "linux":
-        yield
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    taken = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-    limit = taken + most if soft == resource.RLIM_INFINITY else min(taken + most, soft)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _has_bytes(interpreter: Interpreter, number: int) -> bool:
-    """True if the runtime has memory for a tensor, and so knows its shape."""
-    try:
-        interpreter.get_tensor(number)
-    except ValueError:
-        return False
-    return True
-
-
-@contextmanager
-def refusals(what: str) -> Iterator[None]:
-    """The runtime's errors as one line, which says what it refuses."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        text = " ".join(str(error).split()) or "it says no reason; they may need too much memory"
-        raise InputError(f"the runtime refuses {what}: {text}") from error

@@ -9,14 +9,16 @@ reference kernel of an operator, its other kernels run, which serve for whole op
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpplan.io.litert_process import shapes_by_litert
 from cpplan.io.pieces import Box, PieceWork, slices
-from cpplan.io.tflite.extents import bind_extents, refusals
+from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
 from cpplan.io.tflite.operators import is_stateful
@@ -115,11 +117,8 @@ class TfliteRun:
         source = self._file.subgraphs[0]
         with naming(self._source):
             shapes = {k: list(source.tensors[k].shape) for k in source.inputs}
-            try:
-                whole = _interpreter(self._file.data, shapes)
-            except InputError as error:
-                self._refusal = error
-                whole = _interpreter(self._file.data, shapes, reference=False)
+            self._refusal = _refusal_of_reference(self._file.data, shapes)
+            whole = _interpreter(self._file.data, shapes, reference=self._refusal is None)
             for name in self._given:
                 whole.set_tensor(self._number[name], self._values[name])
             _invoke(whole)
@@ -246,6 +245,19 @@ class _Kernel:
         return [self._run.get_tensor(index) for index in self._outputs]
 
 
+def _refusal_of_reference(data: bytes, shapes: Mapping[int, list[int]]) -> InputError | None:
+    """Why a model cannot run by reference kernels, if it can by others; raise if it cannot."""
+    try:
+        shapes_by_litert(data, shapes, reference=True)
+    except InputError as error:
+        try:
+            shapes_by_litert(data, shapes)
+        except InputError as other:
+            raise InputError(f"the runtime refuses it: {other}") from None
+        return error
+    return None
+
+
 def _interpreter(
     data: bytes, shapes: Mapping[int, list[int]], *, reference: bool = True
 ) -> Interpreter:
@@ -253,7 +265,7 @@ def _interpreter(
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kinds = OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    with refusals("it"):
+    with _refusals():
         made = Interpreter(
             model_content=data,
             experimental_op_resolver_type=kinds[0 if reference else 1],
@@ -266,5 +278,14 @@ def _interpreter(
 
 
 def _invoke(interpreter: Interpreter) -> None:
-    with refusals("it"):
+    with _refusals():
         interpreter.invoke()
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """The runtime's errors as one line, which says what it refuses."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"the runtime refuses it: {' '.join(str(error).split())}") from error

@@ -70,7 +70,8 @@ def planned_tflite(
     plan
         A plan for one arena, without ops that run again.
     dims
-        Extents of axes that the file leaves open, the same as for the plan; they are then fixed.
+        Extents of axes that the file leaves open, the same as for the plan. They are then fixed, as
+        are those of a file whose stored extents contradict each other.
 
     Raises
     ------
@@ -90,13 +91,15 @@ def planned_tflite(
     31744
     """
     with naming(source):
-        model = bind_extents(parse_model(source), dims)
+        read = parse_model(source)
+        model = bind_extents(read, dims)
         translation = translate(model, plan.name)
         if plan.pieces:
             return planned_tflite(*_in_pieces(model, translation, plan))
         order = plan_order(translation, plan)
         offsets = plan_offsets(model, translation, plan)
-        if dims:
+        ends = zip(read.subgraphs[0].tensors, model.subgraphs[0].tensors, strict=True)
+        if dims or any(stored.shape != bound.shape for stored, bound in ends):
             model = parse_model(_with_extents(model))
         return with_offsets(model, offsets, order)
 
