@@ -7,6 +7,8 @@ from typing import Any
 
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Node
 
 from cpplan.io.torch.values import flatten, is_dense
 from cpplan.model.errors import InputError
@@ -68,6 +70,13 @@ class Extents:
     def fixed(self) -> bool:
         """True if every variable has one value, or there is none."""
         return all(low == high for low, high in self.ranges.values())
+
+    def bound_values(self, values: dict[Node, Any], mode: FakeTensorMode) -> dict[Node, Any]:
+        """Values of nodes without variables, if every variable has one value; else as they are."""
+        if not self.ranges or not self.fixed:
+            return values
+        with mode:
+            return {node: self.bound(value) for node, value in values.items()}
 
     def bound(self, value: Any) -> Any:
         """The value of a node with its sizes at the upper bounds; call it inside the fake mode."""

@@ -89,9 +89,7 @@ def open_source(
         )
     values, mode = find_values(module, example_inputs)
     extents = Extents(values.values(), ranges, dims)
-    if extents.ranges and extents.fixed:
-        with mode:
-            values = {node: extents.bound(value) for node, value in values.items()}
+    values = extents.bound_values(values, mode)
     return Traced(name or _class_name(module), module, constants, values, mode, extents)
 
 

@@ -223,7 +223,7 @@ class _Translator:
         """The most bytes live in a graph module, without its inputs and results."""
         values, mode = find_values(module, None)
         extents = self.traced.extents.inside(values.values())
-        inner = Traced("inner", module, {}, values, mode, extents)
+        inner = Traced("inner", module, {}, extents.bound_values(values, mode), mode, extents)
         program = to_anf(translate(inner, "inner", workspaces=self.measured).graph)
         live = to_problem(program, Residency(inputs="outside", outputs="outside")).live_bytes()
         return int(live.max(initial=0))

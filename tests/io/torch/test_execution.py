@@ -238,6 +238,15 @@ def test_command_executes_ops_with_workspaces(kernels, tmp_path, capsys):
     assert "execution  ok: " in capsys.readouterr().out
 
 
+def test_branches_of_symbolic_sizes_run_at_their_values():
+    rows = torch.export.Dim("rows", min=2, max=16)
+    program = export(Turned(), (torch.ones(3, 4),), dynamic_shapes=({0: rows},))
+    [name] = cpplan.load(program).symbols.dims
+    graph = cpplan.load(program, dims={name: 5})
+    assert [t.nbytes for t in graph.tensors if t.kind == "workspace"] == [2 * 4 * 5 * 4]
+    assert cpplan.execute(program, cpplan.solve(graph), dims={name: 5}).steps == len(graph.ops)
+
+
 def test_model_of_symbolic_sizes_runs_at_their_values():
     rows = torch.export.Dim("rows", min=2, max=16)
     program = export(Loss().eval(), (torch.randn(8, 16),), dynamic_shapes=({0: rows},))
