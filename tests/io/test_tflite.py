@@ -160,6 +160,17 @@ def test_open_axes_of_bodies_take_the_stored_extents():
     assert {tensor.shape for tensor in inner if tensor.dtype == "float32"} == {(1, 24)}
 
 
+def test_slices_of_a_loop_have_the_most_rows_that_they_can_have():
+    graph = read_tflite(networks.collecting())
+    body = graph.op["counted"].bodies[1]
+    before, behind = (body.tensor[name] for name in ("before", "behind"))
+    assert before.nbytes == behind.nbytes == body.tensor["after"].nbytes == 48
+    assert before.shape is behind.shape is None
+    # Parts of an unknown extent have no places in what they are joined to.
+    for name in ("before", "taken", "behind", "after"):
+        assert body.op[name].placements == body.op[name].in_place == ()
+
+
 def test_given_extents_go_with_stored_ones(caplog):
     pytest.importorskip("ai_edge_litert", reason="needs cpplan[tflite]")
     graph = read_tflite(networks.open_image(), {"x[1]": 6})

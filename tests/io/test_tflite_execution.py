@@ -127,6 +127,16 @@ def test_numbers_without_axes_are_handed_from_op_to_op(tmp_path: Path) -> None:
     assert done.outputs["y"].shape == (5, 6)
 
 
+def test_a_loop_that_collects_rows_is_executed(tmp_path: Path) -> None:
+    """Nothing reads the number of its turns, which the run of the whole model does not compute."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(networks.collecting())
+    plan = cpplan.solve(read_tflite(path), in_place=True, placement=True, time_limit=2)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3) / 12
+    done = cpplan.execute(path, plan, inputs={"x": x})
+    np.testing.assert_allclose(done.outputs["y"], np.tanh(2 * x), rtol=1e-6)
+
+
 def test_a_model_that_ends_the_reference_kernels_is_executed_by_others(tmp_path: Path) -> None:
     """They abort where a scale is too small for their softmax."""
     model, net = new_net("net", INT8)

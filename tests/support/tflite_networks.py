@@ -164,6 +164,59 @@ def counting() -> bytes:
     return model.pack()
 
 
+def collecting() -> bytes:
+    """Each turn of a loop doubles a row of ``x``, between the rows before and those behind it.
+
+    So converters write a list of tensors. Nothing reads how often the loop turned.
+    """
+    model = Model()
+    main = model.subgraph("main")
+    x, zero = main.input("x", [4, 3]), main.tensor("zero", [1], INT32, data=np.zeros(1, np.int32))
+    count, rows = main.tensor("counted", [1], INT32), main.tensor("rows", [4, 3])
+    y = main.tensor("y", [4, 3])
+    options = schema.WhileOptionsT()
+    options.condSubgraphIndex, options.bodySubgraphIndex = 1, 2
+    main.run("WHILE", [zero, x], [count, rows], options)
+    main.run("TANH", [rows], [y])
+    main.made.outputs.append(y)
+    condition = model.subgraph("condition")
+    count, _ = condition.input("count", [1], INT32), condition.input("x", [4, 3])
+    four = condition.tensor("four", [1], INT32, data=np.array([4], np.int32))
+    less = condition.tensor("less", [1], BOOL)
+    condition.run("LESS", [count, four], [less])
+    condition.made.outputs.append(less)
+    body = model.subgraph("body")
+    count, x = body.input("count", [1], INT32), body.input("x", [4, 3])
+
+    def numbers(name: str, *values: int) -> int:
+        return body.tensor(name, [len(values)], INT32, data=np.array(values, np.int32))
+
+    def joined(name: str, parts: list[int]) -> int:
+        made = body.tensor(name, [2], INT32)
+        body.run("CONCATENATION", parts, [made], schema.ConcatenationOptionsT())
+        return made
+
+    zero, one, all_ = numbers("zero", 0), numbers("one", 1), numbers("all", -1)
+    origin, row, rest = numbers("origin", 0, 0), numbers("row", 1, 3), numbers("rest", -1, -1)
+    following = body.tensor("following", [1], INT32)
+    body.run("ADD", [count, one], [following], schema.AddOptionsT())
+    here = joined("here", [count, zero])
+    slices = (
+        ("before", origin, joined("many", [count, all_]), [-1, -1]),
+        ("taken", here, row, None),
+        ("behind", joined("there", [following, zero]), rest, [-1, 3]),
+    )
+    parts = []
+    for name, begin, size, signature in slices:
+        parts.append(body.tensor(name, [1, 3], signature=signature))
+        body.run("SLICE", [x, begin, size], [parts[-1]], schema.SliceOptionsT())
+    twice, after = body.tensor("twice", [1, 3]), body.tensor("after", [4, 3])
+    body.run("ADD", [parts[1], parts[1]], [twice], schema.AddOptionsT())
+    body.run("CONCATENATION", [parts[0], twice, parts[2]], [after], schema.ConcatenationOptionsT())
+    body.made.outputs += [following, after]
+    return model.pack()
+
+
 def open_batch() -> bytes:
     """``y = tanh(x + x)`` for any batch, and ``flat``, ``y`` in one row."""
     model = Model()

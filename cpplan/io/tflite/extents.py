@@ -5,7 +5,9 @@ nevertheless stores an extent for it, which runtimes use unless another one is s
 reader. Extents of other tensors are those stored, too, unless extents are given, or those stored
 contradict each other: some files store 1 for every extent that their writer did not know. Then
 LiteRT resizes the inputs and computes all other shapes, with the code that runs the model; it runs
-the model once, on zeros, where shapes follow from values that themselves follow from extents.
+the model once, on zeros, where shapes follow from values that themselves follow from extents. In a
+body, a slice whose extents follow from the number of the turn, as of a loop over the rows of a
+tensor, has at most the extents of its tensor.
 """
 
 from __future__ import annotations
@@ -83,6 +85,7 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
         contradict each other.
     """
     opened = _open_axes(model)
+    model = replace(model, subgraphs=(model.subgraphs[0], *map(_bounded, model.subgraphs[1:])))
     given = dims or {}
     unknown = next((name for name in given if name not in opened), None)
     if unknown is not None:
@@ -128,6 +131,21 @@ def _open_axes(model: TfliteModel) -> dict[str, tuple[int, int]]:
         for axis, extent in enumerate(main.tensors[k].signature)
         if extent == -1
     }
+
+
+def _bounded(body: FileSubgraph) -> FileSubgraph:
+    """A body whose slices of open extents have the largest extents that they can have."""
+    tensors = list(body.tensors)
+    for operator in body.operators:
+        if operator.kind not in ("SLICE", "STRIDED_SLICE") or not operator.outputs:
+            continue
+        source, number = tensors[operator.inputs[0]], operator.outputs[0]
+        opened = -1 in tensors[number].signature and -1 not in source.signature
+        if opened and len(tensors[number].signature) == len(source.shape):
+            pairs = zip(tensors[number].signature, source.shape, strict=True)
+            shape = tuple(most if extent == -1 else extent for extent, most in pairs)
+            tensors[number] = replace(tensors[number], shape=shape, signature=shape, bounded=True)
+    return replace(body, tensors=tuple(tensors))
 
 
 def _as_stored(subgraph: FileSubgraph) -> FileSubgraph:

@@ -294,7 +294,7 @@ class _Subgraph:
         return Tensor(
             self.names[number],
             self._nbytes(number),
-            shape=source.shape if known else None,
+            shape=source.shape if known and not source.bounded else None,
             dtype=source.dtype if known else None,
             kind=kind,
             alignment=1 if kind == "constant" else ALIGNMENT,
@@ -319,6 +319,8 @@ class _Subgraph:
         return max(costs) if operator.kind == "IF" else sum(costs)
 
     def in_place(self, operator: FileOperator) -> Iterator[tuple[str, str]]:
+        if any(self.source.tensors[k].bounded for k in (*operator.inputs, *operator.outputs)):
+            return
         for k in in_place_inputs(operator, self.source.tensors):
             if self.kinds[k] not in ("constant", "workspace") and self._nbytes(k):
                 yield self.names[operator.outputs[0]], self.names[k]

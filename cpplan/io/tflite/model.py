@@ -50,6 +50,8 @@ class FileTensor:
         True if the tensor keeps its value from run to run.
     scales, zero_points
         Scales and zero points of its quantization; empty if it has none.
+    bounded
+        True if extents are only known at run time, and ``shape`` has the largest that they can be.
     """
 
     name: str
@@ -61,6 +63,7 @@ class FileTensor:
     variable: bool
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
+    bounded: bool = False
 
     @property
     def nbytes(self) -> int:

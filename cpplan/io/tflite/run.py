@@ -122,9 +122,15 @@ class TfliteRun:
             for name in self._given:
                 whole.set_tensor(self._number[name], self._values[name])
             _invoke(whole)
+            # Loops do not compute results that nothing reads, unless these end the model.
+            read = {*self.output_names, *(name for op in self.graph.ops for name in op.inputs)}
             for tensor in self.graph.tensors:
-                if tensor.kind != "workspace" and tensor.name not in self._values:
+                known = tensor.kind == "workspace" or tensor.name in self._values
+                if not known and tensor.name in read:
                     self._values[tensor.name] = whole.get_tensor(self._number[tensor.name])
+            for op in self.graph.ops:
+                if not read.issuperset(op.outputs):
+                    self._values = {**self.compute(op, {}), **self._values}
         return self._values
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
