@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -193,6 +194,15 @@ def test_the_runtime_computes_what_stored_extents_contradict():
     for dims, frames in ((None, 1), ({"x[0]": 5}, 5)):
         graph = read_tflite(networks.open_frames(), dims)
         assert graph.tensor["frames"].shape == graph.tensor["y"].shape == (frames, 3, 2)
+
+
+@pytest.mark.parametrize("kind", ["ADD", "BATCH_TO_SPACE_ND", "CONV_2D", "RESHAPE", "SLICE"])
+def test_operators_that_lack_operands_or_results_are_read_or_refused(kind):
+    for given in (None, {"x[0]": 2}):
+        for inputs, outputs in ((0, 1), (1, 0), (0, 0), (1, 1)):
+            for inner in (False, True):
+                with suppress(InputError):
+                    read_tflite(networks.lacking(kind, inputs, outputs, inner=inner), given)
 
 
 def test_samples_that_are_stored_as_fewer_than_they_are_are_noticed():

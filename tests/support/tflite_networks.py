@@ -164,6 +164,26 @@ def counting() -> bytes:
     return model.pack()
 
 
+def lacking(kind: str, inputs: int, outputs: int, *, inner: bool) -> bytes:
+    """An operator with only some of its operands and results, perhaps in a branch."""
+    model = Model()
+    main = model.subgraph("main")
+    x, y = (main.tensor(name, [1, 6], signature=[-1, 6]) for name in "xy")
+    main.made.inputs.append(x)
+    held = main
+    if inner:
+        options = schema.IfOptionsT()
+        options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 1
+        main.run("IF", [main.input("condition", [], BOOL), x], [y], options)
+        main.made.outputs.append(y)
+        held = model.subgraph("branch")
+        x, y = (held.tensor(name, [1, 6], signature=[-1, 6]) for name in "xy")
+        held.made.inputs.append(x)
+    held.run(kind, [x][:inputs], [y][:outputs])
+    held.made.outputs.append(y)
+    return model.pack()
+
+
 def collecting() -> bytes:
     """Each turn of a loop doubles a row of ``x``, between the rows before and those behind it.
 

@@ -137,7 +137,7 @@ def _bounded(body: FileSubgraph) -> FileSubgraph:
     """A body whose slices of open extents have the largest extents that they can have."""
     tensors = list(body.tensors)
     for operator in body.operators:
-        if operator.kind not in ("SLICE", "STRIDED_SLICE") or not operator.outputs:
+        if operator.kind != "SLICE" or not operator.outputs or min(operator.inputs, default=-1) < 0:
             continue
         source, number = tensors[operator.inputs[0]], operator.outputs[0]
         opened = -1 in tensors[number].signature and -1 not in source.signature
@@ -184,8 +184,10 @@ def _is_consistent(model: TfliteModel) -> bool:
     """
     main = model.subgraphs[0]
     for operator in main.operators:
-        ends = [main.tensors[k] for k in (*operator.inputs, *operator.outputs[:1]) if k >= 0]
-        if len(ends) < 2 or not operator.outputs or any(-1 in t.signature for t in ends):
+        if not operator.outputs or min(operator.inputs[:2], default=-1) < 0:
+            continue
+        ends = [main.tensors[k] for k in (*operator.inputs, operator.outputs[0]) if k >= 0]
+        if any(-1 in tensor.signature for tensor in ends):
             continue
         *operands, result = (tensor.shape for tensor in ends)
         if not _is_made(model, operator, operands, result):
@@ -209,7 +211,7 @@ def _is_made(
             return False
     if kind in _BY_SAMPLES:
         return list(read[0][:1]) == list(made[:1])
-    if kind in ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"):
+    if kind in ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND") and len(operator.inputs) > 1:
         sizes = constant_value(model, model.subgraphs[0].tensors[operator.inputs[1]])
         few, many = (made, read[0]) if kind == "BATCH_TO_SPACE_ND" else (read[0], made)
         times = None if sizes is None else math.prod(map(int, sizes))

@@ -319,7 +319,8 @@ class _Subgraph:
         return max(costs) if operator.kind == "IF" else sum(costs)
 
     def in_place(self, operator: FileOperator) -> Iterator[tuple[str, str]]:
-        if any(self.source.tensors[k].bounded for k in (*operator.inputs, *operator.outputs)):
+        ends = (k for k in (*operator.inputs, *operator.outputs) if k >= 0)
+        if any(self.source.tensors[k].bounded for k in ends):
             return
         for k in in_place_inputs(operator, self.source.tensors):
             if self.kinds[k] not in ("constant", "workspace") and self._nbytes(k):
