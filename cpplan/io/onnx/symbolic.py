@@ -26,7 +26,13 @@ from cpplan.io.onnx.model import (
     translate_prepared,
     warn_of,
 )
-from cpplan.io.onnx.symbolic_check import at_upper, compare, compare_bodies, sizes_to_check
+from cpplan.io.onnx.symbolic_check import (
+    at_upper,
+    check_bounded,
+    compare,
+    compare_bodies,
+    sizes_to_check,
+)
 from cpplan.io.onnx.symbolic_graph import Reading, with_symbols
 from cpplan.io.onnx.symbolic_walk import Walk, types_by_path
 from cpplan.model.errors import InputError
@@ -151,6 +157,7 @@ def _read(
             shapes[tensor.name] = fact.shape
         else:
             lost[tensor.name] = fact
+    check_bounded(ranges, lost)
     checked: list[Mapping[str, int]] = []
     elsewhere: list[tuple[Mapping[str, int], Graph]] = []
     has_bodies = any(op.bodies for op in graph.ops)

@@ -12,6 +12,7 @@ from cpplan.model.shapes import Dim, Range
 
 if TYPE_CHECKING:
     from cpplan.model.graph import Graph
+    from cpplan.model.tensor import Tensor
 
 Values = dict[str, int]
 
@@ -42,6 +43,17 @@ def sizes_to_check(ranges: Mapping[str, Range]) -> list[Values]:
     return [size for k, size in enumerate(sizes) if size not in sizes[:k]]
 
 
+def check_bounded(ranges: Mapping[str, Range], lost: Mapping[str, str]) -> None:
+    """Raise if a tensor's bytes are known at the bounds only, and a variable has none."""
+    endless = next((name for name, within in ranges.items() if within.upper is None), None)
+    if endless is not None and lost:
+        name, why = next(iter(lost.items()))
+        raise InputError(
+            f"tensor {name!r}: its bytes are not known without a bound of dimension {endless!r} "
+            f"({why}): give an upper bound"
+        )
+
+
 def compare(
     graph: Graph,
     shapes: MutableMapping[str, Shape],
@@ -70,6 +82,7 @@ def compare(
     ------
     InputError
         If the ops or the constants depend on the size: no single plan is then right for all sizes.
+        Also if a tensor whose shape is lost takes more bytes than at the upper bounds.
     """
     place = _place(sizes)
     try:
@@ -80,7 +93,9 @@ def compare(
         return None
     _check_structure(graph, other, place)
     for tensor in other.tensors:
-        expected = shapes.get(tensor.name)
+        expected, here = shapes.get(tensor.name), f"tensor {tensor.name!r}"
+        if expected is None:
+            _check_most(here, tensor, graph.tensor[tensor.name], place)
         if expected is None or tensor.shape is None:
             continue
         try:
@@ -93,7 +108,17 @@ def compare(
             text = ", ".join(map(str, expected))
             lost[tensor.name] = f"its shape [{text}] is not right at {place}: {why}"
             del shapes[tensor.name]
+            _check_most(here, tensor, graph.tensor[tensor.name], place)
     return other
+
+
+def _check_most(here: str, tensor: Tensor, most: Tensor, place: str) -> None:
+    """Raise if a tensor takes more bytes than at the upper bounds, at which it is planned."""
+    if tensor.nbytes > most.nbytes:
+        raise InputError(
+            f"{here} takes {tensor.nbytes} B at {place}, but {most.nbytes} B at the upper bounds: "
+            "expected no more"
+        )
 
 
 def _check_structure(graph: Graph, other: Graph, place: str) -> None:
@@ -137,11 +162,7 @@ def compare_bodies(graph: Graph, other: Graph, sizes: Mapping[str, int]) -> None
             for name, tensor in elsewhere.tensor.items():
                 here = f"op {op.name!r}: tensor {name!r} of its body"
                 if name not in shapes:
-                    if tensor.nbytes > body.tensor[name].nbytes:
-                        raise InputError(
-                            f"{here} takes {tensor.nbytes} B at {place}, but "
-                            f"{body.tensor[name].nbytes} B at the upper bounds: expected no more"
-                        )
+                    _check_most(here, tensor, body.tensor[name], place)
                 elif tensor.shape is not None and _evaluate(shapes[name], sizes) != tensor.shape:
                     text = ", ".join(map(str, shapes[name]))
                     raise InputError(f"{here} is {list(tensor.shape)}, not [{text}], at {place}")

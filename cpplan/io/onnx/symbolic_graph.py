@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cpplan.io.onnx.facts import Call, Extent, Fact, Lost, Shape
 from cpplan.io.onnx.move_shapes import slice_intervals, split
+from cpplan.io.onnx.symbolic_check import check_bounded
 from cpplan.io.onnx.types import bodies_of
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op, Placement, Tensor
@@ -91,6 +92,7 @@ def _sized(
             extents: Any = shapes[tensor.name]
             tensor = replace(tensor, shape=extents, size=None)
         tensors.append(tensor if view == tensor.view_of else replace(tensor, view_of=view))
+    check_bounded(reading.ranges, reasons)
     sizes.update(dict.fromkeys(reasons))
     sound = {name: shape for name, shape in shapes.items() if name not in reasons}
     ops = []

@@ -110,6 +110,22 @@ def test_what_has_no_rule_is_lost_with_its_op() -> None:
     assert found.shapes["s"][1:] == (1, 2)  # 6 times 0.3, rounded down
 
 
+def test_what_is_lost_needs_bounds_and_is_largest_there() -> None:
+    model = model_of("case (float[N, 6, 2] x) => (float[a, b, c] y) { y = DFT(x) }")
+    graph = read_symbolic_onnx(model, {"N": (1, 8)})
+    assert graph.tensor["y"].nbytes == 8 * 6 * 2 * 4
+    message = r"tensor 'y': its bytes are not known without a bound of dimension 'N' \(op 'DFT_0'"
+    with pytest.raises(InputError, match=message):
+        read_symbolic_onnx(model, {"N": (1, None)})
+    shrinking = """case (float[N] n, float[8, 6, 2] x) => (float[a, b, c] y)
+        <int64[1] end = {8}, int64[1] axis = {0}> {
+        first = Shape(n) rest = Slice(x, first, end, axis) y = DFT(rest)
+    }"""
+    message = "tensor 'y' takes 336 B at N=1, but 48 B at the upper bounds: expected no more"
+    with pytest.raises(InputError, match=message):
+        read_symbolic_onnx(model_of(shrinking), {"N": (1, 7)})
+
+
 def test_branches_of_different_shape_are_lost() -> None:
     text = """case (bool c, float[N, 4] x) => (float[a, b] z) {
         z = If (c) <
