@@ -55,6 +55,9 @@ def at_values(plan: Plan, values: Mapping[str, int], *, grow: Growth | None = No
     sized = SizedPlan(plan, values, numbers)
     _check_within(layout, sized)
     beyond = _beyond(layout, sized)
+    if beyond is not None and layout.lost:
+        name, why = next(iter(layout.lost.items()))
+        raise InputError(f"{beyond}; there, the bytes of tensor {name!r} are not known: {why}")
     if beyond is not None:
         needed = _problem(plan, layout, numbers)
         if grow is None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from support.cases import examples
 from support.random_symbolic import symbolic_graphs, values
@@ -13,6 +14,7 @@ from support.random_symbolic import symbolic_graphs, values
 from cpplan.cli.main import main
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict, write_graph
 from cpplan.io.plan_json import plan_from_dict, plan_text
+from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.in_place_kinds import with_in_place
 from cpplan.model.plan import Plan
@@ -142,7 +144,13 @@ def test_lost_tensors_are_listed_with_why():
 
     graph = _chain(m=(0, 9))
     lost = replace(graph.symbols, lost={"c": "a loop decides"})
-    assert "c     a loop decides" in format_symbols(solve(replace(graph, symbols=lost)))
+    plan = solve(replace(graph, symbols=lost))
+    assert "c     a loop decides" in format_symbols(plan)
+    assert plan.at(n=20, m=9).peak <= plan.peak
+    message = "'m' is 10, above its bound 9; there, the bytes of tensor 'c' are not known: a loop"
+    for grow in (False, True):
+        with pytest.raises(InputError, match=message):
+            plan.at(n=20, m=10, grow=grow)
 
 
 def test_the_frame_says_bytes():
