@@ -85,42 +85,32 @@ def taken(net: Net, x: int, name: str) -> int:
         size, options("Slice"),
     )  # fmt: skip
     ends = ((0, 1, 0, 0), size, (1, 2, 1, 1))
-    shape = (n, (rows - 1) // 2, columns - 2, channels)
-    return net.run(
-        "STRIDED_SLICE", name, [y, *(net.numbers(f"{name} to {v}", v) for v in ends)], shape,
-        options("StridedSlice"),
-    )  # fmt: skip
+    return strided(net, y, name, ends, (n, (rows - 1) // 2, columns - 2, channels))
+
+
+def strided(
+    net: Net, x: int, name: str, ends: Sequence[Sequence[int]], shape: Sequence[int], masks: int = 0
+) -> int:
+    """A slice with begins, ends and steps; ``masks`` are the axes whose ends do not count."""
+    numbers = [net.numbers(f"{name} to {v}", v) for v in ends]
+    made = options("StridedSlice", beginMask=masks, endMask=masks)
+    return net.run("STRIDED_SLICE", name, [x, *numbers], tuple(shape), made)
 
 
 def backwards(net: Net, x: int, name: str) -> int:
     """All columns from the last to the first, then every other row from the last but one."""
     n, rows, columns, channels = net.shape(x)
     ends = ((0, 0, 0, 0), (0, 0, 0, 0), (1, 1, -1, 1))
-    y = net.run(
-        "STRIDED_SLICE", f"{name} mirrored",
-        [x, *(net.numbers(f"{name} {v}", v) for v in ends)], (n, rows, columns, channels),
-        options("StridedSlice", beginMask=0b1111, endMask=0b1111),
-    )  # fmt: skip
-    y = net.relu(f"{name} relu", y)
+    y = net.relu(f"{name} relu", strided(net, x, f"{name} flip", ends, net.shape(x), 0b1111))
     ends = ((0, -2, 0, 0), (n, 0, columns, channels), (1, -2, 1, 1))
-    shape = (n, (rows - 1) // 2, columns, channels)
-    return net.run(
-        "STRIDED_SLICE", name, [y, *(net.numbers(f"{name} to {v}", v) for v in ends)], shape,
-        options("StridedSlice"),
-    )  # fmt: skip
+    return strided(net, y, name, ends, (n, (rows - 1) // 2, columns, channels))
 
 
 def tokens(net: Net, x: int, name: str) -> int:
     """A dense operator for each position of the image, as transformers have them."""
     n, rows, columns, channels = net.shape(x)
     y = net.reshape(f"{name} in a row", net.relu(f"{name} relu", x), (n, rows * columns, channels))
-    weights = net.weights(f"{name} weights", (channels, channels), 0)
-    quantization = net.subgraph.made.tensors[weights].quantization
-    if quantization is not None:
-        quantization.scale, quantization.zeroPoint = quantization.scale[:1], [0]
-    inputs = [y, weights, net.bias(f"{name} bias", weights, channels)]
-    made = options("FullyConnected", keepNumDims=True)
-    y = net.run("FULLY_CONNECTED", f"{name} dense", inputs, net.shape(y), made)
+    y = net.dense(f"{name} dense", y, channels, keeps_axes=True)
     return net.reshape(name, net.relu(f"{name} again", y), (n, rows, columns, channels))
 
 

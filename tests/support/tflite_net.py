@@ -144,7 +144,9 @@ class Net:
         )
         return self.run("TRANSPOSE_CONV", name, inputs, extents, options)
 
-    def dense(self, name: str, x: int, units: int, *, packed: bool = False) -> int:
+    def dense(
+        self, name: str, x: int, units: int, *, packed: bool = False, keeps_axes: bool = False
+    ) -> int:
         count = self.shape(x)[-1]
         # One scale for all units: per-channel scales came to this operator later.
         weights = self.weights(f"{name}/weights", (units, count), 0, INT4 if packed else None)
@@ -153,7 +155,9 @@ class Net:
             quantization.scale, quantization.zeroPoint = quantization.scale[:1], [0]
         inputs = (x, weights, self.bias(f"{name}/bias", weights, units))
         options = schema.FullyConnectedOptionsT()
-        shape = (math.prod(self.shape(x)) // count, units)
+        options.keepNumDims = keeps_axes
+        rows = self.shape(x)[:-1] if keeps_axes else (math.prod(self.shape(x)) // count,)
+        shape = (*rows, units)
         return self.run("FULLY_CONNECTED", name, inputs, shape, options)
 
     def pool(self, name: str, x: int, kind: str = "MAX") -> int:
