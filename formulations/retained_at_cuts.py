@@ -18,9 +18,8 @@ Parameters (sizes in units of u bytes, their greatest common divisor)
     H        the limit, less the bytes live throughout
 
 Variables (all 0 or 1 except G_j)
-    r_jv     v runs in interval j
+    r_ijv    v runs in one of the intervals i to j;  r_jjv: in interval j
     d_jv     v has run by the end of interval j
-    t_jv     v runs in interval j or a later one
     k_js     s is live at the moment of u_j;  k_{m+1,s}: at the end
     g_js     s is live throughout interval j, as no unit writes it there
     G_j      bytes live throughout interval j
@@ -28,33 +27,30 @@ Variables (all 0 or 1 except G_j)
 Constraints (each row has a rule, the name by which certificates cite it, and the indices shown)
     stays done jv       d_{j-1,v} <= d_jv
     waits jvp           d_jv <= d_jp  for p in P_v;  d_jv = 0 for j < L_v,  1 for j >= U_v
-    run done jv         r_jv <= d_jv
-    first run jv        d_jv - d_{j-1,v} <= r_jv
-    once v              the sum of r_jv is 1 if v runs only once
-    read jvs            r_jv <= k_js + sum over w in W_s of r_jw  for s in Q_v
-    read by then jvs    1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
-    retained js         k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is present
+    run done jv         r_jjv <= d_jv
+    once v              the sum of r_jjv is 1 if v runs only once
+    first run ijv       d_jv - d_{i-1,v} <= r_ijv
+    read ijvs           r_ijv <= k_is + sum over w in W_s of r_ijw  for s in Q_v
+    retained ijs        k_{j+1,s} <= k_is + sum over w in W_s of r_ijw;  k_0s = 1 if s is present
                         from the start, k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j},
                         or needed later where no w in W_s can run, 0 if no w in W_s has run, or
                         if s has no room at cut j beside the storages with k_js = 1
-    run later jv        r_jv <= t_jv
-    later jv            t_{j+1,v} <= t_jv
-    not yet jv          1 - d_{j-1,v} <= t_jv
-    some time jv        t_jv <= sum over i >= j of r_iv
-    read later jvs      t_jv <= k_js + sum over w in W_s of t_jw  for s in Q_v
-    kept later js       1 <= k_js + sum over w in W_s of t_jw  if s is kept
+    within ijklv        r_ijv <= r_klv  for k <= i <= j <= l
+    either ijkv         r_ikv <= r_ijv + r_{j+1,k,v}
     at cut j            sum of s_i k_ji + x_{u_j} <= H
-    throughout js       k_{j+1,s} <= g_js + sum over w in W_s of r_jw
+    throughout js       k_{j+1,s} <= g_js + sum over w in W_s of r_jjw
     held j              sum of s_i g_ji <= G_j
-    between jv          G_j - sum over i in T_v of s_i g_ji + r_jv (x_v + sum over T_v of s_i) <= H
+    between jv          G_j - sum over i in T_v of s_i g_ji + r_jjv (x_v + sum over T_v of s_i) <= H
 
 Objective
-    minimise the sum of f_v (sum over j of r_jv, less 1)
+    minimise the sum of f_v (sum over j of r_jjv, less 1)
 
 Checkmate (Jain et al., 2020) with cuts in place of stages and no given order; with one cut, a
-knapsack problem of the storages to retain. With t, several cuts give at least the bound of each
-single cut. A storage that is present from the start and also written by units counts only at cuts
-that have the storage in their T.
+knapsack problem of the storages to retain. Were each interval alone, a relaxation could run a tenth
+of a unit in each of ten, so that more cuts would prove less. So ranges of intervals have the same
+rows as intervals: all that end with the last one, and those of 2, 4, 8, ... intervals. A storage
+that is present from the start and also written by units counts only at cuts that have the storage
+in their T.
 """
 
 from __future__ import annotations
@@ -141,11 +137,11 @@ def build(
     """
     model = CutModel(problem, memory_limit, tuple(cuts), before)
     model.add_variables()
+    model.add_ranges()
     model.add_done()
     model.add_first_runs()
     model.add_reads()
     model.add_retained()
-    model.add_later()
     model.add_memory_at_cuts()
     model.add_memory_between()
     return model
@@ -220,7 +216,7 @@ class CutModel:
         self._written_again[written[self.problem.repeatable[writers]]] = True
 
     def add_variables(self) -> None:
-        """r, d and k; a variable that can have only one value is a constant."""
+        """r of single intervals, d and k; a variable that can have only one value is a constant."""
         problem, ordering, rows = self.problem, self.problem.ordering, self.rows
         units, storages, last = len(problem), len(self._size), len(self.cuts)
         interval = np.arange(last + 1)[:, None]
@@ -255,9 +251,49 @@ class CutModel:
         held: np.ndarray = needed & ~self._written_again & (self._last_written < j)
         return held
 
+    def add_ranges(self) -> None:
+        """r of ranges of intervals, which fit to those of the parts of each range."""
+        last, rows = len(self.cuts), self.rows
+        lengths = [2**k for k in range(1, last.bit_length())]
+        longer = {(i, min(i + length - 1, last)) for i in range(1, last) for length in lengths}
+        longer |= {(i, last) for i in range(1, last)}
+        ranges = [(j, j) for j in range(last + 1)]
+        ranges += sorted(longer, key=lambda pair: (pair[1] - pair[0], pair))
+        self.begins, self.ends = np.array(ranges).T
+        self.ran = np.full((len(ranges), len(self.problem)), ZERO)
+        self.ran[: last + 1] = self.runs
+        for place, (i, j) in enumerate(ranges[last + 1 :], last + 1):
+            possible = self.runs[i : j + 1] != ZERO
+            # With one possible interval, r is that of the interval.
+            self.ran[place] = self.runs[i : j + 1].max(axis=0)
+            certain = (self._earliest >= i) & (self._latest <= j)
+            some = np.flatnonzero(~certain & (possible.sum(axis=0) > 1))
+            self.ran[place, certain] = ONE
+            self.ran[place, some] = rows.variables(np.zeros(len(some)))
+        number = {pair: place for place, pair in enumerate(ranges)}
+        parts = [
+            (number[i, j], number[j + 1, k], number[i, k])
+            for i, k in ranges
+            for j in range(i, k)
+            if (i, j) in number and (j + 1, k) in number
+        ]
+        for one, other, whole in parts:
+            self._add_parts(one, other, whole)
+
+    def _add_parts(self, one: int, other: int, whole: int) -> None:
+        """Rows of a range that consists of two."""
+        v = np.flatnonzero(self.ran[whole] >= 0)
+        ran = self.ran[:, v]
+        i, k = (np.full(len(v), each[whole]) for each in (self.begins, self.ends))
+        for part in (one, other):
+            begin, end = (np.full(len(v), each[part]) for each in (self.begins, self.ends))
+            self._implies(ran[part], ran[whole], [], "within", begin, end, i, k, v)
+        j = np.full(len(v), self.ends[one])
+        self._implies(ran[whole], ran[one], [terms(ran[other])], "either", i, j, k, v)
+
     def add_done(self) -> None:
         """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""
-        j, v = self._grid(0, self._earliest, self._latest - 1)
+        j, v = self._grid(self._earliest, self._latest - 1)
         now = self.done[j + 1, v]
         self._implies(self.done[j, v], now, [], "stays done", j, v)
         waits = self._waits.taken(v)
@@ -265,66 +301,33 @@ class CutModel:
         self._implies(now[row], self.done[j[row] + 1, p], [], "waits", j[row], v[row], p)
 
     def add_first_runs(self) -> None:
-        """d_jv - d_{j-1,v} <= r_jv <= d_jv; the sum of r_jv is 1 if v runs only once."""
+        """d_jv - d_{i-1,v} <= r_ijv; r_jjv <= d_jv; the sum of r_jjv is 1 if v runs only once."""
         movable = self._earliest < self._latest
-        j, v = self._grid(0, self._earliest, np.where(movable, self._latest, -1))
-        run, now = self.runs[j, v], self.done[j + 1, v]
-        self._implies(run, now, [], "run done", j, v)
-        both = [terms(run), terms(self.done[j, v]), terms(now, -1)]
-        self.rows.add(len(j), 0, both, "first run", j, v)
+        j, v = self._grid(self._earliest, np.where(movable, self._latest, -1))
+        self._implies(self.runs[j, v], self.done[j + 1, v], [], "run done", j, v)
         once = np.flatnonzero(movable & ~self.problem.repeatable)
-        runs = self._over(self.runs, once, self._earliest[once], self._latest[once], -1)
-        self.rows.add(len(once), -1, [runs], "once", once)
+        runs = self.runs[:, once].T
+        each = terms(runs.ravel(), -1, np.repeat(np.arange(len(once)), len(self.runs)))
+        self.rows.add(len(once), -1, [each], "once", once)
+        place, v = np.nonzero(movable & (self.ran != ZERO))
+        i, j = self.begins[place], self.ends[place]
+        both = [terms(self.ran[place, v]), terms(self.done[i, v]), terms(self.done[j + 1, v], -1)]
+        self.rows.add(len(v), 0, both, "first run", i, j, v)
 
     def add_reads(self) -> None:
         """A storage that is read was live at the cut before, or a writer of it has run since."""
-        v, s = self._reads.owner, self._reads.item
-        j, pair = self._grid(0, self._earliest[v], np.full(len(v), len(self.cuts)))
-        source = self._written(s[pair], self.runs, j, j)
-        run, read = self.runs[j, v[pair]], (j, v[pair], s[pair])
-        self._implies(run, self.live[j, s[pair]], [source], "read", *read)
-        j, pair = self._grid(0, self._earliest[v], self._latest[v] - 1)
-        by_then = [
-            terms(self.live[j, s[pair]]), terms(self.done[j, v[pair]]),
-            self._written(s[pair], self.runs, j, self._latest[v[pair]]),
-        ]  # fmt: skip
-        self.rows.add(len(j), 1, by_then, "read by then", j, v[pair], s[pair])
+        place, pair = np.nonzero(self.ran[:, self._reads.owner] != ZERO)
+        i, j = self.begins[place], self.ends[place]
+        v, s = self._reads.owner[pair], self._reads.item[pair]
+        source = self._written(s, place)
+        self._implies(self.ran[place, v], self.live[i, s], [source], "read", i, j, v, s)
 
     def add_retained(self) -> None:
-        """k_{j+1,s} <= k_js + sum of r_jw."""
-        known = np.flatnonzero(self._known)
-        j = np.repeat(np.arange(len(self.cuts) + 1), len(known))
-        s = np.tile(known, len(self.cuts) + 1)
-        source = self._written(s, self.runs, j, j)
-        self._implies(self.live[j + 1, s], self.live[j, s], [source], "retained", j, s)
-
-    def add_later(self) -> None:
-        """t_jv, and the storages that must be live at cut j for v to run in interval j or later."""
-        last, rows = len(self.cuts), self.rows
-        # With one interval after the cut, t is r.
-        self.later = np.full((last + 1, len(self.problem)), ZERO)
-        self.later[last] = self.runs[last]
-        interval = np.arange(last + 1)[:, None]
-        certain = self._earliest >= interval
-        ahead = np.logical_or.accumulate(self.runs[::-1] != ZERO)[::-1]
-        certain[0] = certain[last:] = ahead[0] = ahead[last:] = False
-        self.later[certain] = ONE
-        j, v = np.nonzero(ahead & ~certain)
-        later = self.later[j, v] = rows.variables(np.zeros(len(j)))
-        self._implies(self.runs[j, v], later, [], "run later", j, v)
-        self._implies(self.later[j + 1, v], later, [], "later", j, v)
-        rows.add(len(j), 1, [terms(later), terms(self.done[j, v])], "not yet", j, v)
-        some = self._over(self.runs, v, j, np.full(len(j), last))
-        rows.add(len(j), 0, [some, terms(later, -1)], "some time", j, v)
-        v, s = self._reads.owner, self._reads.item
-        j, pair = self._grid(1, np.ones(len(v), np.int64), np.full(len(v), last - 1))
-        what, read = self.later[j, v[pair]], (j, v[pair], s[pair])
-        source = self._written(s[pair], self.later, j, j)
-        self._implies(what, self.live[j, s[pair]], [source], "read later", *read)
-        kept = np.flatnonzero(self.live[last + 1] == ONE)
-        j, place = self._grid(1, np.ones(len(kept), np.int64), np.full(len(kept), last - 1))
-        held = [terms(self.live[j, kept[place]]), self._written(kept[place], self.later, j, j)]
-        rows.add(len(j), 1, held, "kept later", j, kept[place])
+        """k_{j+1,s} <= k_is + sum of r_ijw."""
+        place, s = np.nonzero(self._known & (self.live[self.ends + 1] != ZERO))
+        i, j = self.begins[place], self.ends[place]
+        source = self._written(s, place)
+        self._implies(self.live[j + 1, s], self.live[i, s], [source], "retained", i, j, s)
 
     def add_memory_at_cuts(self) -> None:
         """sum of s_i k_ji + x_{u_j} <= H; at the end, all kept storages fit."""
@@ -369,29 +372,19 @@ class CutModel:
         s = np.flatnonzero(there & may_begin)
         through[s] = self.rows.variables(np.zeros(len(s)))
         at = np.full(len(s), j)
-        source = self._written(s, self.runs, at, at)
-        self._implies(live[s], through[s], [source], "throughout", at, s)
+        self._implies(live[s], through[s], [self._written(s, at)], "throughout", at, s)
         return through
 
-    def _grid(self, least: int, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    def _grid(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
         """Every pair of an interval and a position k with first[k] <= interval <= last[k]."""
-        interval = np.arange(least, len(self.cuts) + 1)[:, None]
+        interval = np.arange(len(self.cuts) + 1)[:, None]
         j, k = np.nonzero((interval >= first) & (interval <= last))
-        return j + least, k
+        return j, k
 
-    def _over(self, runs: Ints, units: Ints, first: Ints, last: Ints, sign: int = 1) -> Terms:
-        """Terms of the runs of units in intervals ``first`` to ``last``, a row for each unit."""
-        count = np.maximum(last - first + 1, 0)
-        row = np.repeat(np.arange(len(units)), count)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        return terms(runs[first[row] + place, units[row]], sign, row)
-
-    def _written(self, storages: Ints, runs: Ints, first: Ints, last: Ints) -> Terms:
-        """Terms of the runs of each storage's writers in intervals ``first`` to ``last``."""
+    def _written(self, storages: Ints, places: Ints) -> Terms:
+        """Terms of the runs of each storage's writers, each in the range at a place of ``ran``."""
         writers = self._writers.taken(storages)
-        row = writers.owner
-        found = self._over(runs, writers.item, first[row], last[row])
-        return found._replace(row=row[found.row])
+        return terms(self.ran[places[writers.owner], writers.item], 1, writers.owner)
 
     def _implies(
         self, what: Ints, then: Ints, other: Sequence[Terms], rule: str, *indices: Ints

@@ -14,22 +14,18 @@ from typing import Any, NamedTuple
 
 from cpplan.model.errors import InputError
 
-# Rule of a row -> its indices: an interval between cuts (j), an op (v) or a storage (s).
+# Rule of a row -> its indices: an interval or a cut (j), an op (v) or a storage (s). A range of
+# intervals is its first and its last one.
 RULES: Mapping[str, str] = {
     "stays done": "jv",
     "waits": "jvv",
     "run done": "jv",
-    "first run": "jv",
+    "first run": "jjv",
     "once": "v",
-    "read": "jvs",
-    "read by then": "jvs",
-    "retained": "js",
-    "run later": "jv",
-    "later": "jv",
-    "not yet": "jv",
-    "some time": "jv",
-    "read later": "jvs",
-    "kept later": "js",
+    "read": "jjvs",
+    "retained": "jjs",
+    "within": "jjjjv",
+    "either": "jjjv",
     "at cut": "j",
     "throughout": "js",
     "held": "j",

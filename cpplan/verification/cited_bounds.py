@@ -301,7 +301,7 @@ def _added_up(rows: CutRows, duals: CutDuals, costs: Sequence[int]) -> int:
             total -= cost << duals.places
     for column, rest in left.items():
         least, most = rows.domain(column)
-        if column.letter == "r":
+        if column.letter == "r" and column.interval == column.until:
             cost = costs[int(column.of)] << duals.places
             rest += cost
             total -= least * cost

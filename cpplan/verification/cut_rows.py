@@ -3,7 +3,7 @@
 A *cut* is the moment of the first run of a group (:mod:`cpplan.verification.groups`); interval j
 lies after cut j, up to cut j + 1. A program is described by these numbers, all 0 or 1 except G:
 
-* r_jv: v runs in interval j; d_jv: it has run by the end of j; t_jv: it runs in j or later;
+* r_ijv: v runs in one of the intervals i to j; d_jv: it has run by the end of j;
 * k_js: storage s is live at cut j, k_0s at the start and k_{m+1,s} at the end; g_js: s is live
   throughout j, and no op begins it there; G_j: bytes of all storages with g_js = 1.
 
@@ -28,11 +28,15 @@ MOST_BITS = 1 << 31
 
 
 class Column(NamedTuple):
-    """A number that describes a program: its letter, its interval, its group or storage."""
+    """A number that describes a program: its letter, its interval, its group or storage.
+
+    Of runs (``r``), ``interval`` begins a range of intervals, and ``until`` ends it.
+    """
 
     letter: str
     interval: int
     of: int | str = 0
+    until: int = 0
 
 
 Term = tuple[int, Column]
@@ -87,11 +91,11 @@ class CutRows:
         whole = all(type(number) is int and number >= 0 for number in (*indices, multiplier))
         if not kinds or len(indices) != len(kinds) or not whole:
             raise VerificationError(f"the certificate has a malformed row: {cited!r:.120}")
+        intervals: list[int] = []
         values: list[int | str] = []
-        j = 0
         for kind, index in zip(kinds, indices, strict=True):
             if kind == "j":
-                j = index
+                intervals.append(index)
             elif kind == "v":
                 values.append(self._group(_named(self._ops, index)))
             else:
@@ -101,15 +105,16 @@ class CutRows:
                         f"the certificate names {values[-1]!r}, which is no storage of the plan"
                     )
         past_start = int(rule == "at cut")
-        if not past_start <= j <= self.last + past_start:
+        if not all(past_start <= j <= self.last + past_start for j in intervals):
+            shown = " to ".join(map(str, intervals))
             raise VerificationError(
-                f"the certificate has a row {rule!r} of interval {j}, which has no such row"
+                f"the certificate has a row {rule!r} of interval {shown}, which has no such row"
             )
-        return _ROWS[rule](self, j, *values)
+        return _ROWS[rule](self, *intervals, *values)
 
     def domain(self, column: Column) -> tuple[int, int]:
         """Least and greatest value that a number can take."""
-        letter, j, of = column
+        letter, j, of, until = column
         if letter == "G":
             sizes = (size for name, size in self._size.items() if self._held(j, name))
             return 0, max(0, min(sum(sizes), self.capacity))
@@ -119,10 +124,8 @@ class CutRows:
         first, end = self._window[v]
         if letter == "d":
             return int(j >= end), int(j >= first)
-        if letter == "t":
-            return int(first >= j), int(first >= j or end >= j or self.groups.again[v])
-        may = first <= j and (j <= end or self.groups.again[v])
-        return int(first == j == end), int(may)
+        may = first <= until and (j <= end or self.groups.again[v])
+        return int(j <= first <= end <= until), int(may)
 
     def fixed(self, group: int) -> bool:
         """True if a group can first run in one interval only, so that it runs there for certain."""
@@ -203,7 +206,7 @@ class CutRows:
         key = (j, name)
         if key not in self._throughout:
             column: Column | None = Column("g", j, name)
-            runs = [self.domain(run) for _, run in self._written(name, "r", j)]
+            runs = [self.domain(run) for _, run in self._written(name, j, j)]
             if not self._live(j + 1, name)[1] or (1, 1) in runs:
                 column = None
             elif not any(most for _, most in runs):
@@ -211,24 +214,18 @@ class CutRows:
             self._throughout[key] = column
         return self._throughout[key]
 
-    def _later(self, j: int, v: int) -> Column:
-        """The column of t, which equals r in the last interval."""
-        return Column("r" if j == self.last else "t", j, v)
-
-    def _written(self, name: str, letter: str, j: int, until: int | None = None) -> Iterator[Term]:
-        """Yield terms for the runs that begin a storage, in interval j or from j to ``until``."""
-        for w in self.groups.writers.get(name, ()):
-            if letter == "t":
-                yield 1, self._later(j, w)
-            else:
-                yield from self._runs(w, j, j if until is None else until)
-
-    def _runs(self, v: int, j: int, until: int) -> Iterator[Term]:
-        """Yield terms for a group's possible runs in the intervals from j up to ``until``."""
+    def _run(self, i: int, j: int, v: int) -> Column:
+        """The column of r: of the part of a range of intervals in which a group may run."""
+        if i > j:
+            raise VerificationError("the certificate has a range of intervals that ends too early")
         first, end = self._window[v]
-        stop = until if self.groups.again[v] else min(end, until)
-        for i in range(max(first, j), stop + 1):
-            yield 1, Column("r", i, v)
+        low, high = max(i, first), j if self.groups.again[v] else min(j, end)
+        return Column("r", low, v, high) if low <= high else Column("r", i, v, j)
+
+    def _written(self, name: str, i: int, j: int) -> Iterator[Term]:
+        """Yield terms for the runs that begin a storage in the intervals i to j."""
+        for w in self.groups.writers.get(name, ()):
+            yield 1, self._run(i, j, w)
 
     def _stays_done(self, j: int, v: int) -> Row:
         return [(1, Column("d", j, v)), (-1, Column("d", j - 1, v))], 0
@@ -241,56 +238,40 @@ class CutRows:
         return [(1, Column("d", j, p)), (-1, Column("d", j, v))], 0
 
     def _run_done(self, j: int, v: int) -> Row:
-        return [(1, Column("d", j, v)), (-1, Column("r", j, v))], 0
+        return [(1, Column("d", j, v)), (-1, self._run(j, j, v))], 0
 
-    def _first_run(self, j: int, v: int) -> Row:
-        done = (1, Column("d", j - 1, v)), (-1, Column("d", j, v))
-        return [(1, Column("r", j, v)), *done], 0
+    def _first_run(self, i: int, j: int, v: int) -> Row:
+        done = (1, Column("d", i - 1, v)), (-1, Column("d", j, v))
+        return [(1, self._run(i, j, v)), *done], 0
 
-    def _once(self, _: int, v: int) -> Row:
+    def _once(self, v: int) -> Row:
         if self.groups.again[v]:
             raise VerificationError(
                 "the certificate says that an op runs once, but it may run again"
             )
-        return [(-1, run) for _, run in self._runs(v, 0, self.last)], -1
+        first, end = self._window[v]
+        return [(-1, self._run(j, j, v)) for j in range(first, end + 1)], -1
 
-    def _read(self, j: int, v: int, s: str) -> Row:
-        self._check_read(v, s)
-        return [(1, Column("k", j, s)), *self._written(s, "r", j), (-1, Column("r", j, v))], 0
+    def _read(self, i: int, j: int, v: int, s: str) -> Row:
+        if s not in self.groups.reads[v]:
+            raise VerificationError(f"the certificate says that an op reads {s!r}, but it does not")
+        live = (1, Column("k", i, s))
+        return [live, *self._written(s, i, j), (-1, self._run(i, j, v))], 0
 
-    def _read_by_then(self, j: int, v: int, s: str) -> Row:
-        self._check_read(v, s)
-        written = self._written(s, "r", j, self._window[v][1])
-        return [(1, Column("k", j, s)), *written, (1, Column("d", j - 1, v))], 1
+    def _retained(self, i: int, j: int, s: str) -> Row:
+        live = (1, Column("k", i, s)), (-1, Column("k", j + 1, s))
+        return [*live, *self._written(s, i, j)], 0
 
-    def _retained(self, j: int, s: str) -> Row:
-        live = (1, Column("k", j, s)), (-1, Column("k", j + 1, s))
-        return [*live, *self._written(s, "r", j)], 0
+    def _within(self, i: int, j: int, k: int, end: int, v: int) -> Row:
+        if not k <= i <= j <= end:
+            raise VerificationError("the certificate has a range that is not within another")
+        return [(1, self._run(k, end, v)), (-1, self._run(i, j, v))], 0
 
-    def _run_later(self, j: int, v: int) -> Row:
-        return [(1, self._later(j, v)), (-1, Column("r", j, v))], 0
-
-    def _still_later(self, j: int, v: int) -> Row:
-        if j == self.last:
-            raise VerificationError("the certificate names an interval after the last one")
-        return [(1, self._later(j, v)), (-1, self._later(j + 1, v))], 0
-
-    def _not_yet(self, j: int, v: int) -> Row:
-        return [(1, self._later(j, v)), (1, Column("d", j - 1, v))], 1
-
-    def _some_time(self, j: int, v: int) -> Row:
-        return [*self._runs(v, j, self.last), (-1, self._later(j, v))], 0
-
-    def _read_later(self, j: int, v: int, s: str) -> Row:
-        self._check_read(v, s)
-        return [(1, Column("k", j, s)), *self._written(s, "t", j), (-1, self._later(j, v))], 0
-
-    def _kept_later(self, j: int, s: str) -> Row:
-        if s not in self.groups.kept:
-            raise VerificationError(
-                f"the certificate keeps {s!r} to the end, but the model does not"
-            )
-        return [(1, Column("k", j, s)), *self._written(s, "t", j)], 1
+    def _either(self, i: int, j: int, k: int, v: int) -> Row:
+        if not i <= j < k:
+            raise VerificationError("the certificate has a range that two others do not make up")
+        parts = (1, self._run(i, j, v)), (1, self._run(j + 1, k, v))
+        return [*parts, (-1, self._run(i, k, v))], 0
 
     def _at_cut(self, j: int) -> Row:
         extra = self._extra[self._cuts[j - 1]] if j <= self.last else 0
@@ -300,7 +281,7 @@ class CutRows:
     def _kept_throughout(self, j: int, s: str) -> Row:
         held, live = self._held(j, s), (-1, Column("k", j + 1, s))
         through = [(1, held)] if held is not None else []
-        return [*through, *self._written(s, "r", j), live], 0
+        return [*through, *self._written(s, j, j), live], 0
 
     def _sum_held(self, j: int) -> Row:
         return [(1, Column("G", j)), *self._held_terms(j, self._size, -1)], 0
@@ -309,15 +290,11 @@ class CutRows:
         during = self.groups.accesses[v]
         own = self._extra[v] + sum(self._size[name] for name in during)
         beside = self._held_terms(j, sorted(during), 1)
-        return [(-1, Column("G", j)), *beside, (-own, Column("r", j, v))], -self.capacity
+        return [(-1, Column("G", j)), *beside, (-own, self._run(j, j, v))], -self.capacity
 
     def _held_terms(self, j: int, names: Iterable[str], sign: int) -> list[Term]:
         columns = ((self._size[name], self._held(j, name)) for name in names)
         return [(sign * size, held) for size, held in columns if size and held is not None]
-
-    def _check_read(self, v: int, s: str) -> None:
-        if s not in self.groups.reads[v]:
-            raise VerificationError(f"the certificate says that an op reads {s!r}, but it does not")
 
 
 def _named(names: Sequence[str], index: int) -> str:
@@ -336,14 +313,9 @@ _ROWS: Mapping[str, Callable[..., Row]] = {
     "first run": CutRows._first_run,
     "once": CutRows._once,
     "read": CutRows._read,
-    "read by then": CutRows._read_by_then,
     "retained": CutRows._retained,
-    "run later": CutRows._run_later,
-    "later": CutRows._still_later,
-    "not yet": CutRows._not_yet,
-    "some time": CutRows._some_time,
-    "read later": CutRows._read_later,
-    "kept later": CutRows._kept_later,
+    "within": CutRows._within,
+    "either": CutRows._either,
     "at cut": CutRows._at_cut,
     "throughout": CutRows._kept_throughout,
     "held": CutRows._sum_held,

@@ -54,7 +54,7 @@ def longer(problem: RematProblem, rng: random.Random) -> list[int]:
 
 
 def facts(model: CutModel, schedule: list[int]) -> dict[int, int]:
-    """Values of the columns r, d, t and k in a schedule, by their definitions."""
+    """Values of the columns r, d and k in a schedule, by their definitions."""
     problem, last = model.problem, len(model.cuts)
     moments = [schedule.index(unit) for unit in model.cuts]
     interval = [sum(p > moment for moment in moments) for p in range(len(schedule))]
@@ -68,10 +68,9 @@ def facts(model: CutModel, schedule: list[int]) -> dict[int, int]:
 
     for v, when in enumerate(ran):
         for j in range(last + 1):
-            put(model.runs[j, v], j in when)
             put(model.done[j + 1, v], min(when) <= j)
-            if j:
-                put(model.later[j, v], max(when) >= j)
+        for place, (i, j) in enumerate(zip(model.begins, model.ends, strict=True)):
+            put(model.ran[place, v], any(i <= each <= j for each in when))
     retentions = problem.retentions(schedule)
     for j, moment in enumerate(moments, 1):
         live = {s for s, first, until in retentions if first <= moment < until}

@@ -145,7 +145,7 @@ def live_at_cuts() -> Case:
     )
     graph = Graph("held", (*tensors, Tensor("y", 1, kind="output")), ops)
     plan = cpplan.solve(graph, order="search")
-    reads = ((1, 0, 0), 2), ((1, 0, 1), 1), ((1, 1, 2), 3)
+    reads = ((1, 1, 0, 0), 2), ((1, 1, 0, 1), 1), ((1, 1, 1, 2), 3)
     rows = DualRow("at cut", (1,), 1), *(DualRow("read", *read) for read in reads)
     duals = CutDuals(("g",), False, (1, 1), 0, ("h", "f"), ("a", "d", "x"), rows)
     return graph, replace(plan, bound_by="live bytes at cuts", certificate=duals)
@@ -156,7 +156,7 @@ def cost_at_cuts() -> Case:
     graph = remat_chain(5)
     plan = cpplan.solve(graph, remat=True, cost_limit=1.2, deterministic=True, time_limit=2)
     assert (plan.peak, plan.lower_bound, plan.bound_by) == (5, 5, "cost at cuts")
-    read = (DualRow("read", (1, k, k), 1) for k in range(4))
+    read = (DualRow("read", (1, 1, k, k), 1) for k in range(4))
     rows = DualRow("at cut", (1,), 1), *read
     ops, storages = ("n7", "n8", "n9", "n10"), ("t3", "t2", "t1", "t0")
     return graph, replace(
