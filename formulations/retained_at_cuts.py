@@ -35,7 +35,6 @@ Constraints (each row has a rule, the name by which certificates cite it, and th
                         from the start, k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j},
                         or needed later where no w in W_s can run, 0 if no w in W_s has run, or
                         if s has no room at cut j beside the storages with k_js = 1
-    within ijklv        r_ijv <= r_klv  for k <= i <= j <= l
     either ijkv         r_ikv <= r_ijv + r_{j+1,k,v}
     at cut j            sum of s_i k_ji + x_{u_j} <= H
     throughout js       k_{j+1,s} <= g_js + sum over w in W_s of r_jjw
@@ -48,9 +47,9 @@ Objective
 Checkmate (Jain et al., 2020) with cuts in place of stages and no given order; with one cut, a
 knapsack problem of the storages to retain. Were each interval alone, a relaxation could run a tenth
 of a unit in each of ten, so that more cuts would prove less. So ranges of intervals have the same
-rows as intervals: all that end with the last one, and those of 2, 4, 8, ... intervals. A storage
-that is present from the start and also written by units counts only at cuts that have the storage
-in their T.
+rows as intervals: all that end with the last one, and those of 2, 4, 8, ... intervals, each as the
+union of two others. A storage that is present from the start and also written by units counts only
+at cuts that have the storage in their T.
 """
 
 from __future__ import annotations
@@ -252,7 +251,7 @@ class CutModel:
         return held
 
     def add_ranges(self) -> None:
-        """r of ranges of intervals, which fit to those of the parts of each range."""
+        """r of ranges of intervals: a unit that runs in a range runs in one of its two parts."""
         last, rows = len(self.cuts), self.rows
         lengths = [2**k for k in range(1, last.bit_length())]
         longer = {(i, min(i + length - 1, last)) for i in range(1, last) for length in lengths}
@@ -271,25 +270,13 @@ class CutModel:
             self.ran[place, certain] = ONE
             self.ran[place, some] = rows.variables(np.zeros(len(some)))
         number = {pair: place for place, pair in enumerate(ranges)}
-        parts = [
-            (number[i, j], number[j + 1, k], number[i, k])
-            for i, k in ranges
-            for j in range(i, k)
-            if (i, j) in number and (j + 1, k) in number
-        ]
-        for one, other, whole in parts:
-            self._add_parts(one, other, whole)
-
-    def _add_parts(self, one: int, other: int, whole: int) -> None:
-        """Rows of a range that consists of two."""
-        v = np.flatnonzero(self.ran[whole] >= 0)
-        ran = self.ran[:, v]
-        i, k = (np.full(len(v), each[whole]) for each in (self.begins, self.ends))
-        for part in (one, other):
-            begin, end = (np.full(len(v), each[part]) for each in (self.begins, self.ends))
-            self._implies(ran[part], ran[whole], [], "within", begin, end, i, k, v)
-        j = np.full(len(v), self.ends[one])
-        self._implies(ran[whole], ran[one], [terms(ran[other])], "either", i, j, k, v)
+        for (i, k), whole in number.items():
+            ends = [j for j in range(i, k) if (i, j) in number and (j + 1, k) in number]
+            v = np.flatnonzero(self.ran[whole] >= 0)
+            for j in ends[-1:]:
+                one, other = self.ran[number[i, j], v], self.ran[number[j + 1, k], v]
+                cited = (np.full(len(v), each) for each in (i, j, k))
+                self._implies(self.ran[whole, v], one, [terms(other)], "either", *cited, v)
 
     def add_done(self) -> None:
         """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""

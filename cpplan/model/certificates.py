@@ -24,7 +24,6 @@ RULES: Mapping[str, str] = {
     "once": "v",
     "read": "jjvs",
     "retained": "jjs",
-    "within": "jjjjv",
     "either": "jjjv",
     "at cut": "j",
     "throughout": "js",

@@ -88,14 +88,16 @@ def cut_bound(
     *,
     order: Sequence[int] | None = None,
     target: float | None = None,
+    schedule: Sequence[int] = (),
     only: int | None = None,
 ) -> CutBound:
     """A lower bound on the cost of every schedule within a limit, with any number of repetitions.
 
     Linear bounds are computed again from their duals in integers, so that rounding errors cannot
-    make them wrong. For integer programs, CP-SAT's bound is used.
+    make them wrong. For integer programs, CP-SAT's bound is used. Cuts are also tried where
+    ``schedule``, the best one known, is fullest.
     """
-    search = CutSearch(problem, limit, budget, order, target)
+    search = CutSearch(problem, limit, budget, order, target, schedule=schedule)
     search.run() if only is None else search.try_alone(only)
     return search.certified()
 
@@ -111,9 +113,11 @@ class CutSearch:
         order: Sequence[int] | None,
         target: float | None = None,
         choice: CutChoice | None = None,
+        schedule: Sequence[int] = (),
     ):
         self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
+        self.schedule = schedule
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
         # The choice of cuts, and the precedences of first runs, made when they are first needed.
         self.choice = choice
@@ -140,7 +144,7 @@ class CutSearch:
         if not 0 < len(self.problem) <= CUT_UNITS or deadline.expired():
             return
         if self.choice is None:
-            self.choice = CutChoice(self.problem, self.before, self.given)
+            self.choice = CutChoice(self.problem, self.before, self.given, self.schedule)
         yield from self.choice.grow(self, self.limit, deadline)
 
     def try_alone(self, unit: int) -> None:

@@ -3,9 +3,10 @@
 Few cuts are enough, if they are the right ones: after each, other units must run again. A unit is a
 candidate if it leaves little room for all else: in its part of the listed order, it accesses the
 most bytes, or has the most live in every order. First every candidate is tried as the only cut; its
-linear program says how often each unit runs again. Further cuts are units that access much, since
-what they force to run again may have to run a third time, and candidates after which units run
-again that do not yet run again with the cuts chosen. The one that is expected to gain most is next.
+linear program says how often each unit runs again. Further cuts are units that access more than
+their neighbours, since what they force to run again may have to run a third time, or at which the
+best schedule known is fuller than at its neighbours; and candidates after which units run again
+that do not yet run again with the cuts chosen. The one that is expected to gain most is next.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _FEW_UNITS = 64
 _NEIGHBOURS = 3
 # Share of the time for candidates as the only cut.
 _ALONE_SHARE = 0.4
-# Expected gain of a unit that accesses as much as may be live, as a part of the cost proved.
-_ACCESS_GAIN = 0.1
+# Expected gain of a unit that accesses as much as may be live, as a part of the cost proved. Of the
+# bytes live there in the best schedule known, this part counts as accessed at least.
+_ACCESS_GAIN, _LIVE_ACCESSED = 0.1, 0.3
 # Expected gain of a cut after which, if it is the only one, other units run again, as a part of
 # their cost.
 _AGAIN_GAIN = 0.05
@@ -88,15 +90,26 @@ class CutChoice:
         Precedences of first runs: cuts must be in such an order.
     order
         All units in the order of their first runs, if only such schedules count.
+    schedule
+        The best schedule known; empty if there is none.
     """
 
-    def __init__(self, problem: RematProblem, before: np.ndarray, order: Sequence[int] | None):
+    def __init__(
+        self,
+        problem: RematProblem,
+        before: np.ndarray,
+        order: Sequence[int] | None,
+        schedule: Sequence[int] = (),
+    ):
         self.before, self._cost = before, np.array(problem.cost, np.float64)
-        self._accessed = accessed_bytes(problem).astype(np.float64)
+        accessed, live = accessed_bytes(problem).astype(np.float64), _live_before(problem, schedule)
         listed = np.arange(len(problem)) if order is None else np.array(order, np.int64)
         self._listed = listed
-        self._first = _fullest_of_parts(listed, _needs(problem, order), self._accessed)
-        self._peaks = _local_peaks(listed, self._accessed)
+        self._first = _fullest_of_parts(listed, _needs(problem, order), accessed)
+        runs = np.array(list(dict.fromkeys(schedule)), np.int64)
+        peaks = chain(_local_peaks(listed, accessed), _local_peaks(runs, live))
+        self._peaks = list(dict.fromkeys(peaks))
+        self._accessed = np.maximum(accessed, _LIVE_ACCESSED * live)
         self._alone: dict[int, Tried] = {}
         self._best: tuple[int, ...] = ()
         # Seconds that the last cuts took.
@@ -197,6 +210,19 @@ def _needs(problem: RematProblem, order: Sequence[int] | None) -> np.ndarray:
     return needs
 
 
+def _live_before(problem: RematProblem, schedule: Sequence[int]) -> np.ndarray:
+    """The most bytes live at each unit's first run, or since the first run before it."""
+    live, most = np.zeros(len(problem)), 0
+    ran: set[int] = set()
+    pressure = problem.pressure(schedule).tolist() if schedule else []
+    for unit, now in zip(schedule, pressure, strict=True):
+        most = max(most, now)
+        if unit not in ran:
+            live[unit], most = most, 0
+            ran.add(unit)
+    return live
+
+
 def _fullest_of_parts(listed: np.ndarray, *rankings: np.ndarray) -> list[int]:
     """The units of each part of the listed order with the most bytes of each ranking in turn.
 
@@ -213,10 +239,10 @@ def _fullest_of_parts(listed: np.ndarray, *rankings: np.ndarray) -> list[int]:
     return list(dict.fromkeys(chain.from_iterable(zip(*ranked, strict=True))))
 
 
-def _local_peaks(listed: np.ndarray, accessed: np.ndarray) -> list[int]:
-    """Units that access more than some and no less than all of their neighbours."""
+def _local_peaks(listed: np.ndarray, needed: np.ndarray) -> list[int]:
+    """Units that need more than some and no less than all of their neighbours."""
     found = []
-    along = accessed[listed]
+    along = needed[listed]
     for place, unit in enumerate(listed.tolist()):
         near = along[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS + 1]
         if near.min() < along[place] >= near.max():

@@ -30,7 +30,7 @@ _GAP_STEP = 1 / 32
 # their ratio after a failure.
 _FIRST_STEP, _LEAST_STEP, _STEP_GROWTH = 0.25, 0.02, 2.0
 # Share of the time left for the choice of cuts at one limit.
-_CHOICE_SHARE = 0.4
+_CHOICE_SHARE = 0.8
 # Part of Newton's step that is taken: with less room, more storages are known not to fit.
 _STEP = 0.99
 
@@ -82,14 +82,17 @@ class PeakSearch:
         self._too_much = exceeds or (lambda extra: base + extra > most)
         self._choice: CutChoice | None = None
         self._low = self._peak = 0
+        self._schedule: Sequence[int] = ()
 
-    def run(self, least: int, peak: int, budget: Budget) -> PeakBound | None:
+    def run(
+        self, least: int, peak: int, budget: Budget, *, schedule: Sequence[int] = ()
+    ) -> PeakBound | None:
         """The best bound found before the deadline; another call continues the search.
 
         ``None`` if nothing above ``least``, a bound known, was proved. ``peak`` has the live bytes
-        of a schedule known.
+        of the best schedule known, which shows where cuts may be.
         """
-        self._low, self._peak = max(self._low, least), peak
+        self._low, self._peak, self._schedule = max(self._low, least), peak, schedule
         self._budget = budget
         self._found: PeakBound | None = None
         step = _FIRST_STEP
@@ -130,6 +133,8 @@ class PeakSearch:
     def _raise(self, cuts: tuple[int, ...], limit: int) -> None:
         """Raise the bound as far as these cuts do, from a limit on."""
         high, limit, deadline, took = self._peak, max(limit, self._low), self._budget.deadline, 0.0
+        if limit - self._low <= _GAP_STEP * (self._peak - self._low):
+            return
         while self._low <= limit < high and (left := deadline.remaining()) > took:
             search = self._at(limit)
             search.relax(cuts, deadline)
@@ -149,7 +154,14 @@ class PeakSearch:
 
     def _at(self, limit: int) -> CutSearch:
         """A search for the bound on the cost within a limit."""
-        return CutSearch(self._problem, limit, self._budget, self._order, choice=self._choice)
+        return CutSearch(
+            self._problem,
+            limit,
+            self._budget,
+            self._order,
+            choice=self._choice,
+            schedule=self._schedule,
+        )
 
     def _raised(self, search: CutSearch) -> bool:
         """True if a search's limit is too small, which raises the bound."""

@@ -298,6 +298,7 @@ class ScheduleSearch:
             budget,
             order=None if self.joint else self.given,
             target=best.cost - once if best.peak <= limit else None,
+            schedule=best.schedule,
         )
         if proof.infeasible:
             unit = known.least.unit if known.least.bytes > limit else None
@@ -306,11 +307,8 @@ class ScheduleSearch:
             cost = known.cost_with(proof.extra) if proof.extra else known.base
             known.prove_cost(limit, cost, proof.name, proof.certificate)
 
-    def bound_peak(self, most: float, peak: int, budget: Budget) -> PeakBound | None:
-        """A bound on the live bytes of every schedule that costs at most ``most``, if one is found.
-
-        ``peak`` has the live bytes of a schedule known.
-        """
+    def bound_peak(self, most: float, budget: Budget) -> PeakBound | None:
+        """A bound on the live bytes of every schedule that costs at most ``most``, if found."""
         known = self.known
         if not known.exact:
             return None
@@ -324,7 +322,8 @@ class ScheduleSearch:
                 order=None if self.joint else self.given,
                 exceeds=lambda extra: known.cost_with(extra) > most,
             )
-        return self._peaks[most].run(known.least.bytes, peak, budget)
+        best = known.smallest(most)
+        return self._peaks[most].run(known.least.bytes, best.peak, budget, schedule=best.schedule)
 
     def _prove_floor(self, limit: int, budget: Budget) -> None:
         """Search for a proof that every schedule exceeds a limit, at the first run of one unit."""

@@ -275,7 +275,7 @@ class RematSearch:
             if near and (peak in self._near or not close):
                 return
             self._near |= {peak} if close else set()
-            found = self.schedules.bound_peak(most, peak, budget)
+            found = self.schedules.bound_peak(most, budget)
             if found is not None:
                 name = CUTS if found.any_cost else COST_AT_CUTS
                 known.prove_bytes(Footprint(found.bytes, None), name, found.certificate)

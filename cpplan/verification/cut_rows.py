@@ -262,11 +262,6 @@ class CutRows:
         live = (1, Column("k", i, s)), (-1, Column("k", j + 1, s))
         return [*live, *self._written(s, i, j)], 0
 
-    def _within(self, i: int, j: int, k: int, end: int, v: int) -> Row:
-        if not k <= i <= j <= end:
-            raise VerificationError("the certificate has a range that is not within another")
-        return [(1, self._run(k, end, v)), (-1, self._run(i, j, v))], 0
-
     def _either(self, i: int, j: int, k: int, v: int) -> Row:
         if not i <= j < k:
             raise VerificationError("the certificate has a range that two others do not make up")
@@ -314,7 +309,6 @@ _ROWS: Mapping[str, Callable[..., Row]] = {
     "once": CutRows._once,
     "read": CutRows._read,
     "retained": CutRows._retained,
-    "within": CutRows._within,
     "either": CutRows._either,
     "at cut": CutRows._at_cut,
     "throughout": CutRows._kept_throughout,
