@@ -47,9 +47,9 @@ Objective
 Checkmate (Jain et al., 2020) with cuts in place of stages and no given order; with one cut, a
 knapsack problem of the storages to retain. Were each interval alone, a relaxation could run a tenth
 of a unit in each of ten, so that more cuts would prove less. So ranges of intervals have the same
-rows as intervals: all that end with the last one, and those of 2, 4, 8, ... intervals, each as the
-union of two others. A storage that is present from the start and also written by units counts only
-at cuts that have the storage in their T.
+rows as intervals: all that end with the last one, and, with more than a few cuts, those of 2, 4,
+8, ... intervals; each is the union of two others. A storage that is present from the start and also
+written by units counts only at cuts that have the storage in their T.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from formulations.positions import Solved
 
 _LARGEST_OBJECTIVE = 2**45
+# With so few cuts, ranges in their midst prove hardly more, and take as much time as all else.
+_FEW_CUTS = 4
 
 
 def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.ndarray:
@@ -253,7 +255,7 @@ class CutModel:
     def add_ranges(self) -> None:
         """r of ranges of intervals: a unit that runs in a range runs in one of its two parts."""
         last, rows = len(self.cuts), self.rows
-        lengths = [2**k for k in range(1, last.bit_length())]
+        lengths = [2**k for k in range(1, last.bit_length())] if last > _FEW_CUTS else []
         longer = {(i, min(i + length - 1, last)) for i in range(1, last) for length in lengths}
         longer |= {(i, last) for i in range(1, last)}
         ranges = [(j, j) for j in range(last + 1)]

@@ -112,16 +112,15 @@ class CutSearch:
         budget: Budget,
         order: Sequence[int] | None,
         target: float | None = None,
-        choice: CutChoice | None = None,
+        before: np.ndarray | None = None,
         schedule: Sequence[int] = (),
     ):
         self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
         self.schedule = schedule
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
-        # The choice of cuts, and the precedences of first runs, made when they are first needed.
-        self.choice = choice
-        self._before: np.ndarray | None = None if choice is None else choice.before
+        # Precedences of first runs, made when they are first needed unless they are known.
+        self._before = before
         # The model and the duals of the best linear bound.
         self._proof: tuple[CutModel, Relaxed] | None = None
 
@@ -143,9 +142,8 @@ class CutSearch:
         """Sets of cuts with larger and larger linear bounds; none if there are too many units."""
         if not 0 < len(self.problem) <= CUT_UNITS or deadline.expired():
             return
-        if self.choice is None:
-            self.choice = CutChoice(self.problem, self.before, self.given, self.schedule)
-        yield from self.choice.grow(self, self.limit, deadline)
+        choice = CutChoice(self.problem, self.before, self.given, self.schedule)
+        yield from choice.grow(self, self.limit, deadline)
 
     def try_alone(self, unit: int) -> None:
         """Try one unit as the only cut."""

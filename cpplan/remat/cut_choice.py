@@ -80,7 +80,7 @@ class Relaxing(Protocol):
 
 
 class CutChoice:
-    """Sets of cuts that prove more and more; what was learned at one limit serves for others.
+    """Sets of cuts that prove more and more within one limit.
 
     Parameters
     ----------
@@ -111,7 +111,6 @@ class CutChoice:
         self._peaks = list(dict.fromkeys(peaks))
         self._accessed = np.maximum(accessed, _LIVE_ACCESSED * live)
         self._alone: dict[int, Tried] = {}
-        self._best: tuple[int, ...] = ()
         # Seconds that the last cuts took.
         self._took = 0.0
         # Times that each unit gained nothing as a further cut.
@@ -138,7 +137,7 @@ class CutChoice:
             useless = set() if unit is None else {unit}
             if tried is not None and tried.extra > best.extra * (1 + _LEAST_GAIN):
                 best, useless, longer = tried, set(cuts).difference(tried.cuts), _MORE_TIME
-                self._best, fruitless = best.cuts, 0
+                fruitless = 0
                 yield best
             else:
                 longer, fruitless = 1.0, fruitless + 1
@@ -152,18 +151,14 @@ class CutChoice:
         return tried
 
     def _begin(self, search: Relaxing, deadline: Deadline) -> Tried | None:
-        """The best set at an earlier limit, or the best single cut."""
-        if self._best:
-            return self._relax(search, self._best, deadline)
+        """The best single cut."""
         slot = deadline.share(_ALONE_SHARE)
         for unit in self._first:
             if slot.remaining() <= self._took or search.settled:
                 break
             if unit not in self._alone and (tried := self._relax(search, (unit,), slot)):
                 self._alone[unit] = tried
-        best = max(self._alone.values(), key=lambda tried: tried.extra, default=None)
-        self._best = () if best is None else best.cuts
-        return best
+        return max(self._alone.values(), key=lambda tried: tried.extra, default=None)
 
     def _next(self, best: Tried, limit: int) -> int | None:
         """The unit that is expected to gain most as a further cut."""

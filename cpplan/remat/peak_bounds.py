@@ -5,8 +5,8 @@ cost is bounded from the storages retained at some cuts (``cut_bounds``). Cuts a
 limit between the bound and the best peak known, and then raise the bound as far as they can. From a
 limit that is too small, Newton's method leads to the next: with the same duals, the bound on the
 cost falls by the price of a byte, so that a limit is too small as long as the bound exceeds the
-cost allowed. If cuts that grew from those of lower limits do not prove that a limit is too small,
-they are chosen anew; if these do not either, the next limit is nearer to the bound.
+cost allowed. If the cuts chosen do not prove that a limit is too small, the next one is nearer to
+the bound.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
 from cpplan.model.certificates import CutDuals
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.cut_bounds import CutSearch
-from cpplan.remat.cut_choice import CutChoice
 from cpplan.runtime.budget import Budget
 
 # The part of the peak that is not worth another limit.
@@ -80,7 +81,8 @@ class PeakSearch:
         base = sum(map(Fraction, problem.cost), Fraction(0))
         self._problem, self._order, self._extra = problem, order, float(most - base)
         self._too_much = exceeds or (lambda extra: base + extra > most)
-        self._choice: CutChoice | None = None
+        # Precedences of first runs, once they are known.
+        self._before: np.ndarray | None = None
         self._low = self._peak = 0
         self._schedule: Sequence[int] = ()
 
@@ -100,17 +102,12 @@ class PeakSearch:
             gap = self._peak - self._low
             near = is_near(self._low, self._peak)
             limit = self._peak - 1 if near else self._low + int(step * gap)
-            if near:
-                # Cuts that prove nothing at lower limits may prove that nothing fits.
-                self._choice = None
             if self._prove(limit):
                 step = min(_STEP_GROWTH * step, _FIRST_STEP)
             elif near:
                 break
             else:
-                self._choice = None
-                if not self._prove(limit):
-                    step /= _STEP_GROWTH
+                step /= _STEP_GROWTH
         return self._found
 
     def _prove(self, limit: int) -> bool:
@@ -118,14 +115,12 @@ class PeakSearch:
         cuts: tuple[int, ...] = ()
         search = self._at(limit)
         for tried in search.grow(self._budget.deadline.share(_CHOICE_SHARE)):
-            cuts = tried.cuts
+            first, cuts, self._before = not cuts, tried.cuts, search.before
             if self._raised(search):
                 break
-            if self._found is None and search.choice is not self._choice:
+            if first and self._found is None:
                 # The bound so far, if no time is left for more.
-                self._choice = search.choice
                 self._raise(cuts, self._following(search))
-        self._choice = search.choice
         if cuts:
             self._raise(cuts, self._following(search))
         return self._raised(search)
@@ -159,7 +154,7 @@ class PeakSearch:
             limit,
             self._budget,
             self._order,
-            choice=self._choice,
+            before=self._before,
             schedule=self._schedule,
         )
 
