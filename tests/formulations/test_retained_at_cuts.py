@@ -17,7 +17,7 @@ from support.remat_oracle import (
     remat_chain,
 )
 
-from cpplan import Graph, Op, Tensor
+from cpplan import Graph, Op, Tensor, solve
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.problem import remat_problem
 from formulations.integer_rows import ONE, ZERO, IntegerRows, terms
@@ -213,6 +213,22 @@ def test_a_chain_in_its_order_with_all_cuts():
     order = tuple(range(5))
     model = build(problem, memory_limit=3, cuts=order, before=precedence(problem, order))
     assert model.cost_of(model.rows.relaxed(60.0).bound) == 6
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit", "bound", "least"), [(6, 4, 18, 18), (9, 4, 29, 30), (12, 4, 42, 45)]
+)
+def test_more_cuts_of_a_chain_prove_more(nodes: int, limit: int, bound: int, least: int):
+    """Each interval alone would prove 17, 26 and 35: half a run in each of two makes one."""
+    problem = remat_problem(remat_chain(nodes))
+    before = precedence(problem)
+    found = []
+    for cuts in (range(nodes + 1, 2 * nodes + 1, 4), range(2 * nodes + 1)):
+        model = build(problem, memory_limit=limit, cuts=tuple(cuts), before=before)
+        found.append(model.cost_of(model.rows.relaxed(60.0).bound))
+    assert found[0] < found[1] == bound <= least
+    chain = solve(remat_chain(nodes), remat=True, memory_limit=limit, time_limit=5)
+    assert (chain.status, chain.cost) == ("optimal", least)
 
 
 def test_a_given_order_says_more():

@@ -298,6 +298,27 @@ def test_changed_duals_prove_no_more_than_the_optimum(count: int):
     assert refused > 0.6 * count
 
 
+@pytest.mark.parametrize(
+    ("rule", "indices", "message"),
+    [
+        ("read", (3, 2, 0, 0), "a range of intervals that ends too early"),
+        ("either", (1, 2, 2, 0), "a range that two others do not make up"),
+        ("either", (2, 1, 3, 0), "a range that two others do not make up"),
+        ("first run", (1, 9, 0), "of interval 1 to 9, which has no such row"),
+        ("retained", (1, 2), "a malformed row"),
+    ],
+)
+def test_ranges_of_intervals_that_are_none_are_refused(
+    rule: str, indices: tuple[int, ...], message: str
+):
+    graph = remat_chain(3)
+    last, first = graph.ops[-1].name, next(t.name for t in graph.tensors if t.size)
+    cuts = tuple(op.name for op in graph.ops[1:4])
+    rows = (DualRow(rule, indices, 1),)
+    with pytest.raises(VerificationError, match=message):
+        proved(graph, CutDuals(cuts, False, (1, 1), 0, (last,), (first,), rows), 3)
+
+
 @pytest.mark.parametrize("k", range(14))
 def test_claims_that_contradict_the_duals_are_refused(k):
     graph, plan = within(11, 5)
