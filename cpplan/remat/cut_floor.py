@@ -2,10 +2,11 @@
 
 At that moment, the unit's own storages are live, and enough others that all units that wait for it
 can run later: each storage that they read is retained, or computed again, for which its unit's
-reads must be retained or computed again. The fewest such bytes are a minimum cut. A unit cannot run
-again if it does not fit beside the results that are there already; which units these are depends
-on the limit. The cuts find the unit and the bytes; the proof is the linear program of
-``formulations.retained_at_cuts`` with this unit as its only cut.
+reads must be retained or computed again. The fewest such bytes are a minimum cut. A unit is taken
+not to run again if it does not fit beside the results that are there already; which units these are
+depends on the limit. A schedule may compute results twice, so that this is a guess: the cuts find
+the unit and the bytes, and the proof is the linear program of ``formulations.retained_at_cuts``
+with this unit as its only cut.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def bytes_at_first_runs(
 ) -> Ints:
     """Least bytes live at the first run of every unit within a limit, shape ``(units,)``.
 
-    Zero for units without time. With the bytes of a unit above ``limit``, no schedule is within it.
+    Zero for units without time. They hold for schedules that compute no result of the model twice.
     """
     network = _Retained(problem, before)
     found: Ints = np.zeros(len(problem), np.int64)
