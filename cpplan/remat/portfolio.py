@@ -273,7 +273,8 @@ class ScheduleSearch:
             return
         found = search_order(
             self.problem.ordering,
-            np.array(once.schedule, np.int64),
+            # What costs nothing may run again in it.
+            np.array(list(dict.fromkeys(once.schedule)), np.int64),
             budget.on_one_thread(),
             target=limit,
         )

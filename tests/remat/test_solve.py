@@ -12,14 +12,17 @@ from support.published import remat_chains
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
+from cpplan import Graph, Op, Plan, Pool, Problem, Program, Tensor, to_anf
+from cpplan.aliasing.packed import Packed
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.residency import Residency
 from cpplan.program.liveness import to_problem
 from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.footprint import reach_bound
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.relaxed import relax_repetition
+from cpplan.remat.solve import RematSearch
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
@@ -459,3 +462,27 @@ def test_a_limit_that_is_missed_is_answered_with_what_the_best_packing_needs():
     )  # fmt: skip
     assert plan.status == "unknown"
     assert "the best needs 12 B, 4 B more" in (plan.message or "")
+
+
+def test_orders_are_searched_from_a_schedule_that_repeats_what_costs_nothing():
+    """a, for e and for h, is made twice for nothing: 7 B instead of 11 in any order."""
+    tensors = Tensor("a", 5), Tensor("d", 1), Tensor("b", 5), Tensor("c", 1)
+    ops = (
+        Op("f", outputs=("a",), cost=0),
+        Op("e", inputs=("a",), outputs=("d",)),
+        Op("g", outputs=("b",), after=("e",)),
+        Op("k", inputs=("b", "d"), outputs=("c",)),
+        Op("h", inputs=("a", "c"), outputs=("y",)),
+    )
+    program = to_anf(Graph("free", (*tensors, Tensor("y", 1, kind="output")), ops))
+    deadline = Deadline(5, deterministic=True)
+
+    def pack(program: Program, deadline: Deadline) -> Packed:
+        raise AssertionError("nothing is packed")
+
+    search = RematSearch(program, Residency(), deadline, joint=True, pack=pack)
+    known = search.known
+    known.add(known.measure((0, 1, 2, 3, 0, 4), "by hand"))
+    assert (known.once.peak, known.once.cost, len(known.once.schedule)) == (7, 4, 6)
+    search.schedules.search_order(6, Budget(deadline))
+    assert known.once.peak == 7
