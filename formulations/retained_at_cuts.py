@@ -272,13 +272,12 @@ class CutModel:
             self.ran[place, certain] = ONE
             self.ran[place, some] = rows.variables(np.zeros(len(some)))
         number = {pair: place for place, pair in enumerate(ranges)}
-        for (i, k), whole in number.items():
-            ends = [j for j in range(i, k) if (i, j) in number and (j + 1, k) in number]
+        for whole, (i, k) in enumerate(ranges[last + 1 :], last + 1):
+            j = max(j for j in range(i, k) if (i, j) in number and (j + 1, k) in number)
             v = np.flatnonzero(self.ran[whole] >= 0)
-            for j in ends[-1:]:
-                one, other = self.ran[number[i, j], v], self.ran[number[j + 1, k], v]
-                cited = (np.full(len(v), each) for each in (i, j, k))
-                self._implies(self.ran[whole, v], one, [terms(other)], "either", *cited, v)
+            one, other = self.ran[number[i, j], v], self.ran[number[j + 1, k], v]
+            cited = (np.full(len(v), each) for each in (i, j, k))
+            self._implies(self.ran[whole, v], one, [terms(other)], "either", *cited, v)
 
     def add_done(self) -> None:
         """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""
