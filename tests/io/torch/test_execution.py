@@ -261,3 +261,21 @@ def test_model_of_symbolic_sizes_runs_at_their_values():
             cpplan.execute(program, found, dims={name: count})
     with pytest.raises(InputError, match="give their values as dims"):
         cpplan.execute(program, cpplan.solve(fixed, time_limit=2))
+
+
+class Permutation(nn.Module):
+    """Memory that nothing has written, filled by index, and the part of no columns of a view."""
+
+    def forward(self, x):
+        inverse = torch.empty_like(x[:, 0])
+        rest = x.reshape(4, 2, 3).transpose(0, 1)[..., 3:]
+        return inverse.index_put((x[:, 0].argsort(),), x[:, 1]), torch.cat([rest + 1, rest], -1)
+
+
+def test_unwritten_memory_and_views_of_no_elements_give_the_bytes_of_the_unplanned_run():
+    model, x = Permutation(), torch.randn(4, 6)
+    for program in (export(model, (x,)), export(model, (x,)).run_decompositions()):
+        plan = cpplan.solve(read_torch(program), order="search", in_place=True, time_limit=2)
+        done = cpplan.execute(program, plan, inputs={"x": x.numpy()})
+        for value, wanted in zip(done.outputs.values(), model(x), strict=True):
+            assert torch.equal(torch.from_numpy(value), wanted)
