@@ -294,7 +294,6 @@ def _false_constants(proto: onnx.GraphProto) -> Iterator[str]:
         if node.op_type == "Constant" and node.output:
             listed += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
     for name, tensor in listed:
-        if tensor.data_type == onnx.TensorProto.BOOL and not tensor.external_data:
-            value = to_numpy(tensor)
-            if value.size == 1 and not value.any():
-                yield name
+        boolean = tensor.data_type == onnx.TensorProto.BOOL and not tensor.external_data
+        if boolean and math.prod(tensor.dims) == 1 and not to_numpy(tensor).any():
+            yield name

@@ -40,6 +40,13 @@ def test_a_sparse_initializer_is_a_constant_of_its_dense_size() -> None:
     assert (tensor.kind, tensor.nbytes) == ("constant", 16)
 
 
+def test_a_large_mask_is_a_constant() -> None:
+    loaded = model("g (float[80,80] x) => (float[80,80] y) { y = Where(mask, x, x) }")
+    loaded.graph.initializer.append(numpy_helper.from_array(np.tri(80, dtype=bool), "mask"))
+    tensor = read_onnx(loaded).tensor["mask"]
+    assert (tensor.kind, tensor.nbytes) == ("constant", 80 * 80)
+
+
 @pytest.mark.parametrize(
     "node",
     ["RandomNormal<shape=[4]>()", "RandomNormalLike(w)", "Bernoulli(w)", "Dropout(w, r, yes)"],
