@@ -191,7 +191,7 @@ def _read(problem: SplitProblem, reading: Reading, maker: Op | None) -> Read | N
         if own.axis != channels_of(op) and window.axis != channel:
             axes.append(there)
         elif (
-            own.axis == window.axis == channel
+            own.axis == window.axis == channel == channels_of(op)
             and _is_plain(window)
             and _is_plain(own)
             and there.steps == there.extent

@@ -307,6 +307,21 @@ def test_channels_that_are_not_read_are_not_kept() -> None:
     assert all(reading.op != "slice1" for reading in found.certificate.readings)
 
 
+def test_channels_that_a_reader_calls_otherwise_are_left_out() -> None:
+    """A convolution's channels are the rows of an op that fills up its columns."""
+    net = Network()
+    made = net.conv(net.image(4, 6, 1), 4, taps=1)
+    padded = net._tensor(None, (4, 8, 4))
+    rows = Axis("rows", 4, (Window(made, 2), Window(padded, 2)))
+    net._op("Pad", (made,), padded, [rows], 128)
+    net.dense(padded, 2)
+    graph = net.graph()
+    found = bound_of(graph)
+    assert found.certificate is not None
+    assert bytes_at_moment(graph, Residency(), (), found.certificate) == found.bytes
+    assert all(reading.op != "pad1" for reading in found.certificate.readings)
+
+
 def test_tensors_without_a_type_are_counted_whole() -> None:
     graph = chain()
     bare = tuple(replace(t, size=t.nbytes, dtype=None) for t in graph.tensors)
