@@ -145,6 +145,7 @@ def execute(
     if kernels is not None and "kernels" not in runner.takes:
         raise InputError(f"kernels={kernels!r} is for TFLite and torch models only")
     more: dict[str, object] = {} if kernels is None else {"kernels": kernels}
+    sized = plan.symbols is not None
     if plan.symbols is not None:
         if plan.symbols.unbounded:
             unbounded = next(iter(plan.symbols.unbounded))
@@ -155,6 +156,8 @@ def execute(
     if plan.pieces:
         more["ordered"] = True
     run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, **more)
+    if sized:
+        run.graph = _with_buffers(run.graph, frozenset(plan.buffers))
     if workspaces is not None:
         run.graph = with_workspaces(run.graph, workspaces)
     if not plan.pieces:
@@ -162,6 +165,15 @@ def execute(
         return replace(done, outputs={n: run.output(n, a) for n, a in done.outputs.items()})
     pieces = PiecesRun(run, plan.pieces)
     return pieces.whole_outputs(within(pieces, replace(plan, pieces=())))
+
+
+def _with_buffers(graph: Graph, buffers: frozenset[str]) -> Graph:
+    """The graph in which tensors with buffers are no views.
+
+    A transposition copies in general, but is a view where an extent is 1.
+    """
+    tensors = (replace(t, view_of=None) if t.name in buffers else t for t in graph.tensors)
+    return replace(graph, tensors=tuple(tensors))
 
 
 def _runner_of(model: object) -> Runner:

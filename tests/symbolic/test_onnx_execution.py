@@ -76,6 +76,24 @@ def test_five_sizes_in_the_arena_of_one_plan(options: dict[str, object]):
     assert plan.at(SIZES[-1]).peak == plan.peak
 
 
+def test_what_is_a_view_at_one_size_only_is_copied_as_planned():
+    """One position of two heads is the same bytes, transposed or not."""
+    loaded = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        heads (float[N, 2, 4] x) => (float[N, 2, 4] y)
+        { a = Exp(x) t = Transpose<perm = [1, 0, 2]>(a) s = Softmax<axis = 0>(a)
+          u = Transpose<perm = [1, 0, 2]>(t) y = Add(s, u) }"""
+    )
+    for options in ({}, {"in_place": True}, {"order": "search", "in_place": True}):
+        plan = cpplan.solve(cpplan.load(loaded, dims={"N": (1, 8)}), **options)
+        for size in (1, 2, 8):
+            given = np.arange(8 * size, dtype=np.float32).reshape(size, 2, 4) / 64
+            done = cpplan.execute(loaded, plan, dims={"N": size}, inputs={"x": given})
+            value = np.exp(given)
+            shares = np.exp(value) / np.exp(value).sum(axis=0)
+            np.testing.assert_allclose(done.outputs["y"], shares + value, rtol=1e-5)
+
+
 def test_views_into_an_arena_are_where_the_plan_says():
     graph = cpplan.load(model(), dims=BOUNDS)
     plan = cpplan.solve(graph, time_limit=10)
