@@ -18,7 +18,8 @@ from cpplan.io.onnx.symbolic import symbolic_shapes  # noqa: E402
 
 def model_of(text: str, opset: int = 18) -> onnx.ModelProto:
     """The model of a text, with a header for its opset."""
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}')
+    versions = f'"" : {opset}, "ai.onnx.ml" : 3'
+    return parser.parse_model(f"<ir_version: 8, opset_import: [{versions}]>\n{text}")
 
 
 def at(extents: tuple[int | Dim, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cpplan.io.onnx.bytes import Array
 from cpplan.model.errors import InputError
-from cpplan.model.shapes import Dim, Range
+from cpplan.model.shapes import Dim, Range, dim_max
 
 if TYPE_CHECKING:
     import onnx
@@ -128,6 +128,16 @@ class Call:
         lower = self.bounds(extent - other).lower
         return lower is not None and lower >= 0
 
+    def larger(self, one: Extent, other: Extent) -> Extent:
+        """The larger of two extents, one of them if it is provably the larger."""
+        if self.at_least(one, other):
+            return one
+        return other if self.at_least(other, one) else dim_max(one, other)
+
+    def smaller(self, one: Extent, other: Extent) -> Extent:
+        """The smaller of two extents, one of them if it is provably the smaller."""
+        return -self.larger(-one, -other)
+
 
 def checked_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; raises :exc:`Lost` if there is no such axis."""
@@ -152,8 +162,6 @@ def broadcast(call: Call, shapes: Sequence[Shape]) -> Shape:
 
 
 def _common(call: Call, one: Extent, other: Extent) -> Extent:
-    from cpplan.model.shapes import dim_max
-
     if one == other or other == 1:
         return one
     if one == 1:
@@ -165,6 +173,4 @@ def _common(call: Call, one: Extent, other: Extent) -> Extent:
             return fixed
     if not (call.at_least(one, 1) and call.at_least(other, 1)):
         raise Lost(f"extents {one} and {other} may be zero and differ")
-    if call.at_least(one, other):
-        return one
-    return other if call.at_least(other, one) else dim_max(one, other)
+    return call.larger(one, other)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from cpplan.io.onnx.facts import Call, Extent, Lost, Shape, broadcast, checked_axis
-from cpplan.model.shapes import ceildiv, dim_max, dim_min, divide_exactly
+from cpplan.model.shapes import ceildiv, divide_exactly
 
 
 def concat(call: Call) -> list[Shape]:
@@ -212,7 +212,7 @@ def range_(call: Call) -> list[Shape]:
     if not isinstance(step, int) or step == 0:
         raise Lost("its step is not a number other than zero")
     count = ceildiv(limit - start, step) if step > 0 else ceildiv(start - limit, -step)
-    return [(count if call.at_least(count, 0) else dim_max(count, 0),)]
+    return [(call.larger(count, 0),)]
 
 
 def filled(call: Call) -> list[Shape]:
@@ -258,7 +258,7 @@ def slice_interval(
         raise Lost("it takes part of an axis that varies, backwards")
     first, last = _clamp(call, begin, extent), _clamp(call, end, extent)
     count = ceildiv(last - first, step)
-    return first, count if call.at_least(count, 0) else dim_max(count, 0)
+    return first, call.larger(count, 0)
 
 
 def _clamp(call: Call, at: Extent, extent: Extent) -> Extent:
@@ -267,10 +267,7 @@ def _clamp(call: Call, at: Extent, extent: Extent) -> Extent:
         return extent
     bounds = call.bounds(at)
     if bounds.upper is not None and bounds.upper < 0:
-        place = at + extent
-        return place if call.at_least(place, 0) else dim_max(place, 0)
+        return call.larger(at + extent, 0)
     if bounds.lower is None or bounds.lower < 0:
         raise Lost(f"the end {at} of a slice may be negative or not")
-    if call.at_least(extent, at):
-        return at
-    return extent if call.at_least(at, extent) else dim_min(at, extent)
+    return call.smaller(at, extent)

@@ -21,7 +21,7 @@ from cpplan.io.onnx.facts import Call, Extent, Fact, Shape
 from cpplan.io.onnx.kernels import KernelError, make_kernel
 from cpplan.io.onnx.types import bodies_of
 from cpplan.io.onnx.views import RANDOM, is_standard
-from cpplan.model.shapes import dim_max, dim_min
+from cpplan.model.shapes import divide_exactly
 
 # Operators that only move elements -> positions of the inputs that hold the elements.
 _MOVED: Mapping[str, tuple[int, ...]] = {
@@ -202,7 +202,8 @@ def _divide(call: Call, one: Any, other: Any) -> Any:
     # ONNX rounds towards zero, floor division down: equal if no operand is negative.
     if not (call.at_least(one, 0) and call.at_least(other, 1)):
         raise Unknown
-    return one // other
+    exact = divide_exactly(one, other)
+    return one // other if exact is None else exact
 
 
 def _remainder(call: Call, one: Any, other: Any) -> Any:
@@ -246,11 +247,11 @@ def _ceil(call: Call, one: Any) -> Any:
 
 
 def _largest(call: Call, *values: Any) -> Any:
-    return _extreme(dim_max, values)
+    return _extreme(call.larger, values)
 
 
 def _smallest(call: Call, *values: Any) -> Any:
-    return _extreme(dim_min, values)
+    return _extreme(call.smaller, values)
 
 
 def _extreme(choose: Callable[[Extent, Extent], Extent], values: tuple[Any, ...]) -> Any:

@@ -59,7 +59,8 @@ def with_symbols(reading: Reading, shapes: Mapping[str, Shape], lost: Mapping[st
     """The graph with symbolic shapes, without relations that hold only at its own size.
 
     Views keep their base: an op that moves no bytes at one size moves none at another, except for a
-    Transpose, which is checked again. A view is lost if its size is not provably its base's size.
+    Transpose, which is checked again. A view is lost if its size is not provably its base's size,
+    and is then a tensor of its own if the base's size varies.
     """
     nodes = {name: source.node for name, source in reading.translation.ops.items()}
     return _sized(reading, reading.translation.graph, nodes, shapes, lost, ())
@@ -87,6 +88,8 @@ def _sized(
             elif sizes[tensor.name] != sizes[view[0]]:
                 size = sizes[tensor.name]
                 reasons[tensor.name] = f"its {size} B are not provably those of {view[0]!r}"
+        if view is not None and tensor.name in reasons and view[0] not in reasons:
+            view = None if isinstance(sizes[view[0]], Dim) else view
         if tensor.name not in reasons and isinstance(sizes[tensor.name], Dim):
             # A graph accepts expressions and holds their largest values.
             extents: Any = shapes[tensor.name]

@@ -26,7 +26,7 @@ from cpplan.io.onnx.symbolic_data import known_data
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import is_standard
 from cpplan.model.errors import InputError
-from cpplan.model.shapes import Range, dim_max
+from cpplan.model.shapes import Range
 
 if TYPE_CHECKING:
     import onnx
@@ -190,9 +190,14 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), windows.global_pooling),
     **dict.fromkeys(("MaxRoiPool", "RoiAlign"), windows.regions),
     **dict.fromkeys(("Resize", "Upsample"), windows.resize),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), windows.window_function),
+    "AffineGrid": windows.affine_grid,
+    "Col2Im": windows.columns_to_image,
     "ConvTranspose": windows.transposed_convolution,
+    "DFT": windows.fourier,
     "GridSample": windows.sampled_grid,
     "MaxUnpool": windows.unpooling,
+    "STFT": windows.short_fourier,
     "CenterCropPad": moves.centred,
     "Concat": moves.concat,
     "ConstantOfShape": moves.filled,
@@ -305,7 +310,7 @@ def _trips(call: Call, body: onnx.GraphProto) -> Extent:
     trips = call.numbers(0)[0]
     if runs == 0:
         return 0
-    return trips if call.at_least(trips, 0) else dim_max(trips, 0)
+    return call.larger(trips, 0)
 
 
 def _scan(call: Call, results: Results) -> list[Known]:

@@ -171,3 +171,49 @@ def blocks(call: Call) -> list[Shape]:
     if call.node.op_type == "DepthToSpace":
         return [(count, channels // side**2, height * side, width * side)]
     return [(count, channels * side**2, height // side, width // side)]
+
+
+def columns_to_image(call: Call) -> list[Shape]:
+    """Col2Im: the given image, with as many channels as there are blocks in a column."""
+    count, channels, _ = call.shape()
+    block = math.prod(call.numbers(2))
+    if not call.at_least(block, 1):
+        raise Lost(f"its block has {block} elements")
+    return [(count, channels // block, *call.numbers(1))]
+
+
+def fourier(call: Call) -> list[Shape]:
+    """DFT: the given length or the axis's, halved if one side is asked for; pairs of numbers."""
+    if call.attributes.get("inverse") and call.attributes.get("onesided"):
+        raise Lost("it inverts one side")
+    result = list(call.shape())
+    axis = call.axis(1, len(result))
+    if call.opset >= 20:
+        axis = checked_axis((call.integers("axis", 2) or (-2,))[0], len(result))
+    result[axis] = _bins(call, call.numbers(1)[0] if call.has(1) else result[axis], 0)
+    return [(*result[:-1], 2)]
+
+
+def short_fourier(call: Call) -> list[Shape]:
+    """STFT: one transform for each position of the window, of pairs of numbers."""
+    length = call.numbers(3)[0] if call.has(3) else call.shape(2)[0]
+    (step,) = call.numbers(1)
+    if not call.at_least(step, 1):
+        raise Lost(f"its step {step} may be zero")
+    frames = (call.shape()[1] - length) // step + 1
+    return [(call.shape()[0], frames, _bins(call, length, 1), 2)]
+
+
+def _bins(call: Call, length: Extent, default: int) -> Extent:
+    return length // 2 + 1 if call.attributes.get("onesided", default) else length
+
+
+def affine_grid(call: Call) -> list[Shape]:
+    """AffineGrid: a point for each position of the given image."""
+    size = call.numbers(1)
+    return [(*size[:1], *size[2:], len(size) - 2)]
+
+
+def window_function(call: Call) -> list[Shape]:
+    """BlackmanWindow, HammingWindow and HannWindow: the given length."""
+    return [tuple(call.numbers(0))]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.symbolic_models import at, check_everywhere, model_of, texts
 
+import cpplan
 from cpplan.io import load
 from cpplan.model.errors import InputError
 from cpplan.model.shapes import Range
@@ -93,7 +94,7 @@ def test_symbolic_resnet_has_the_shapes_derived_by_hand() -> None:
 
 def test_what_has_no_rule_is_lost_with_its_op() -> None:
     text = """case (float[N, 6, 2] x) => (float[a, b, c] z) {
-        y = DFT(x)
+        y = ai.onnx.ml.Binarizer(x)
         z = Relu(y)
         f = Constant<value_floats = [1.0, 0.3, 1.0]>()
         s = Resize(x, , f)
@@ -102,7 +103,7 @@ def test_what_has_no_rule_is_lost_with_its_op() -> None:
     }"""
     found = symbolic_shapes(model_of(text), {"N": (2, 9)})
     assert found.lost == {
-        "y": "op 'DFT_0' (DFT): there is no rule for this operator's shapes",
+        "y": "op 'Binarizer_0' (Binarizer): there is no rule for this operator's shapes",
         "z": "op 'Relu_1' (Relu): the shape of its input 'y' is not known",
         "w": "op 'Resize_5' (Resize): the scale 0.30000001192092896 of an extent that varies is "
         "not exact",
@@ -111,19 +112,68 @@ def test_what_has_no_rule_is_lost_with_its_op() -> None:
 
 
 def test_what_is_lost_needs_bounds_and_is_largest_there() -> None:
-    model = model_of("case (float[N, 6, 2] x) => (float[a, b, c] y) { y = DFT(x) }")
+    model = model_of(
+        "case (float[N, 6, 2] x) => (float[a, b, c] y) { y = ai.onnx.ml.Binarizer(x) }"
+    )
     graph = read_symbolic_onnx(model, {"N": (1, 8)})
     assert graph.tensor["y"].nbytes == 8 * 6 * 2 * 4
-    message = r"tensor 'y': its bytes are not known without a bound of dimension 'N' \(op 'DFT_0'"
+    message = (
+        r"tensor 'y': its bytes are not known without a bound of dimension 'N' \(op 'Binarizer_0'"
+    )
     with pytest.raises(InputError, match=message):
         read_symbolic_onnx(model, {"N": (1, None)})
     shrinking = """case (float[N] n, float[8, 6, 2] x) => (float[a, b, c] y)
         <int64[1] end = {8}, int64[1] axis = {0}> {
-        first = Shape(n) rest = Slice(x, first, end, axis) y = DFT(rest)
+        first = Shape(n) rest = Slice(x, first, end, axis) y = ai.onnx.ml.Binarizer(rest)
     }"""
     message = "tensor 'y' takes 336 B at N=1, but 48 B at the upper bounds: expected no more"
     with pytest.raises(InputError, match=message):
         read_symbolic_onnx(model_of(shrinking), {"N": (1, 7)})
+
+
+def test_a_lost_view_of_a_tensor_that_varies_is_a_tensor_of_its_own() -> None:
+    """H rows are M columns at the bounds, but no expression says that M is H elsewhere."""
+    text = """case (float[H, 4] x, float[M] m) => (float[a, b] z) {
+        t = Neg(x)
+        count = Shape(m)
+        four = Constant<value_ints = [-1]>()
+        shape = Concat<axis = 0>(four, count)
+        r = Reshape(t, shape)
+        z = Exp(r)
+    }"""
+    graph = read_symbolic_onnx(model_of(text), {"H": (4, 8), "M": 4})
+    assert graph.tensor["r"].view_of == ("t", 0)
+    graph = read_symbolic_onnx(model_of(text), {"H": (4, 8), "M": (4, 8)})
+    assert graph.symbols is not None
+    assert "are not provably those of 't'" in graph.symbols.lost["r"]
+    plan = cpplan.solve(graph)
+    for rows, columns in ((4, 4), (8, 4), (8, 8)):
+        cpplan.verify(graph, plan, dims={"H": rows, "M": columns})
+
+
+def test_sequences_filled_up_to_chunks_and_cut_again_are_as_long_as_before() -> None:
+    """As chunked attention and state-space layers do, with sizes computed from sizes."""
+    text = """case (float[N, S, 6] x) => (float[a, b, c] y)
+        <int64[1] chunk = {4}, int64[1] less = {3}, int64[1] one = {1}, int64[1] first = {0},
+         int64[2] none = {0, 0}, int64[1] six = {6}, int64[1] rest = {-1}> {
+        batch = Shape<end = 1>(x)
+        length = Shape<start = 1, end = 2>(x)
+        more = Add(length, less) chunks = Div(more, chunk) filled = Mul(chunks, chunk)
+        missing = Sub(filled, length)
+        before = Concat<axis = 0>(none, first) after = Concat<axis = 0>(first, missing, first)
+        pads = Concat<axis = 0>(before, after)
+        p = Pad(x, pads)
+        end = Min(length, filled)
+        c = Slice(p, first, end, one)
+        elements = Mul(end, six) wide = Div(elements, length)
+        shape = Concat<axis = 0>(batch, wide, rest)
+        y = Reshape(c, shape)
+    }"""
+    found = symbolic_shapes(model_of(text), {"N": (1, 3), "S": (1, 10)})
+    assert not found.lost
+    assert texts(found.shapes["c"]) == ["N", "S", "6"]
+    assert texts(found.shapes["y"]) == ["N", "6", "S"]
+    check_everywhere(model_of(text), {"N": (1, 3), "S": (1, 10)})
 
 
 def test_branches_of_different_shape_are_lost() -> None:
@@ -140,7 +190,7 @@ def test_branches_of_different_shape_are_lost() -> None:
 def test_what_depends_on_no_variable_is_as_inference_has_it() -> None:
     text = """case (float[N] x, float[1, 4, 2] s) => (float[a] z, float[b, c, d] t) {
         z = Relu(x)
-        t = DFT(s)
+        t = ai.onnx.ml.Binarizer(s)
     }"""
     found = symbolic_shapes(model_of(text), {"N": (1, 4)})
     assert not found.lost

@@ -44,6 +44,24 @@ OPERATORS = {
         }""",
         4,  # s, z, v
     ),
+    "signals": (
+        """(float[N, H, 1] x, float[N, H, 2] c) => (float[a, b, c, d] z)
+        <int64 step = {2}, int64 n = {4}> {
+            w = HannWindow(n)
+            z = STFT(x, step, w)
+            s = STFT<onesided = 0>(c, step, , n)
+            d = DFT<onesided = 1>(x)
+            e = DFT<axis = 0, inverse = 1>(c)
+            f = DFT(x, n)
+        }""",
+        7,  # z, s, d, e, f and two inputs
+    ),
+    "columns": (
+        """(float[N, 12, 6] x) => (float[a, b, c, d] z)
+        <int64[2] image = {4, 6}, int64[2] block = {2, 2}> {
+            z = Col2Im<strides = [2, 2]>(x, image, block) }""",
+        2,  # z
+    ),
     "pools": (
         """(float[N, 3, H, H] x) => (float[a, b, c, d] z) {
             s, i = MaxPool<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>(x)
@@ -292,6 +310,18 @@ def test_operators_agree_with_inference_at_every_size(case: str) -> None:
     used = {d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim}
     dims = {name: span for name, span in {"N": (1, 5), "H": (6, 12)}.items() if name in used}
     assert check_everywhere(model, dims) == varying
+
+
+def test_signals_and_grids_of_opset_20() -> None:
+    text = """case (float[N, H, 1] x, float[N, 2, 3] t) => (float[a, b, c] z)
+        <int64 axis = {0}, int64[3] rest = {3, 5, 7}> {
+        z = DFT<onesided = 1>(x)
+        y = DFT(x, , axis)
+        batch = Shape<end = 1>(t)
+        size = Concat<axis = 0>(batch, rest)
+        grid = AffineGrid(t, size)
+    }"""
+    assert check_everywhere(model_of(text, 20), {"N": (1, 5), "H": (6, 12)}) == 5
 
 
 @pytest.mark.parametrize("opset", [19, 22])
