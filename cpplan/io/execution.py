@@ -72,9 +72,9 @@ def execute(
 ) -> Execution:
     """Run a model inside the planned arena; every byte must be that of the unplanned run.
 
-    An ONNX model runs with onnx's reference kernels, a TFLite model with LiteRT's, one of torch
-    with torch's own on the CPU, in any schedule of the plan: ops may run again. A random op draws
-    once.
+    An ONNX model runs with onnx's reference kernels, and with ONNX Runtime's where an operator is
+    its own; a TFLite model with LiteRT's, one of torch with torch's own on the CPU, in any schedule
+    of the plan: ops may run again. A random op draws once.
 
     Of a plan in pieces, every band must be that part of the unsplit run's tensor. In ONNX models,
     convolutions and matrix products of 32 and 64 bit floats then add up in one order, in the

@@ -74,7 +74,10 @@ def rules() -> dict[str, Rule]:
         **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), reshape_axes),
         **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), global_pool_axes),
         **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), softmax_axes),
-        **dict.fromkeys(("LayerNormalization", "RMSNormalization"), layer_norm_axes),
+        **dict.fromkeys(
+            ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"),
+            layer_norm_axes,
+        ),
         "Attention": _attention,
         "BatchNormalization": batch_norm_axes,
         "Concat": lambda op: concat_axes(op, axis_of(op, len(shape_of(op.output)), 1)),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.io.onnx.types import bodies_of, dtype_name
+from cpplan.io.onnx.views import OF_RUNTIME
 from cpplan.model.dtypes import BITS, tensor_bytes
 from cpplan.model.errors import InputError
 from cpplan.model.printable import quote
@@ -36,12 +37,16 @@ def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: i
 
     Nodes of domains that ONNX does not define are not checked.
     """
+    _check_nodes(graph, _context(opsets, ir_version))
+
+
+def _context(opsets: Mapping[str, int], ir_version: int) -> CheckerContext:
     import onnx
 
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
     context.opset_imports = dict(opsets)
-    _check_nodes(graph, context)
+    return context
 
 
 def check_constants(graph: onnx.GraphProto) -> None:
@@ -63,8 +68,13 @@ def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 attribute.g.Clear()
                 attribute.g.name = "body"
+        of_node = context
+        if not alone.domain and alone.op_type in OF_RUNTIME:
+            alone.op_type, least = OF_RUNTIME[alone.op_type]
+            opset = max(least, context.opset_imports.get("", 1))
+            of_node = _context({**context.opset_imports, "": opset}, context.ir_version)
         try:
-            onnx.checker.check_node(alone, context)
+            onnx.checker.check_node(alone, of_node)
         except onnx.checker.ValidationError as error:
             reason = " ".join(str(error).partition("==> Context")[0].split())
             raise InputError(f"op {node.name!r} ({node.op_type}): {reason}") from error

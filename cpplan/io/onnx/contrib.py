@@ -1,74 +1,69 @@
-"""Output types of ONNX Runtime's own operators (domain ``com.microsoft``).
+"""Output types of ONNX Runtime's own operators (domain ``com.microsoft``), also symbolic ones.
 
 ONNX's inference does not know these operators. Most of them have the shape rule of some ONNX
-operator, which is inferred in their place: ``Sum`` of the inputs 0 and 3 for ``QLinearAdd``. Names,
-positions of inputs and attributes follow ONNX Runtime's ``ContribOperators.md``.
+operator: that of ``Sum`` on the inputs 0 and 3 for ``QLinearAdd``. Names, positions of inputs and
+attributes follow ONNX Runtime's ``ContribOperators.md``.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
+from cpplan.io.onnx.constants import stored_constant
+from cpplan.io.onnx.facts import Call, Fact, Lost, Shape
+from cpplan.io.onnx.shape_rules import RULES
 from cpplan.io.onnx.types import bodies_of, set_types, static_shape, types_of
-from cpplan.io.onnx.views import is_standard
+from cpplan.io.onnx.views import OF_RUNTIME, is_standard
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx
 
+    from cpplan.io.onnx.facts import Known
+
 DOMAIN = "com.microsoft"
-_OPSET = 13  # of the operators inferred in their place: the last with all axes as attributes
-
-Shape: TypeAlias = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A node, and the types of its inputs; ``None`` for inputs left out."""
-
-    node: onnx.NodeProto
-    types: Sequence[onnx.TypeProto | None]
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        import onnx
-
-        return {a.name: onnx.helper.get_attribute_value(a) for a in self.node.attribute}
-
-    def element(self, k: int, default: int = 0) -> int:
-        """The element type of input ``k``, or the default if it is left out."""
-        type_ = self.types[k] if k < len(self.types) else None
-        return default if type_ is None else type_.tensor_type.elem_type
-
-    def shape(self, k: int) -> Shape:
-        shape = static_shape(self.types[k])
-        assert shape is not None  # rules run only once all input types are known
-        return shape
-
-    def as_standard(self, kind: str, inputs: Sequence[int], **attributes: Any) -> Shape:
-        """The shape that ONNX's inference gives for an operator of ONNX on some of the inputs."""
-        import onnx
-
-        names = [f"input{k}" for k in inputs]
-        types = {
-            name: onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, self.shape(k))
-            for name, k in zip(names, inputs, strict=True)
-        }
-        given = {name: value for name, value in attributes.items() if value is not None}
-        node = onnx.helper.make_node(kind, names, ["output"], **given)
-        schema = onnx.defs.get_schema(kind, _OPSET)
-        opset = onnx.helper.make_opsetid("", _OPSET)
-        found = onnx.shape_inference.infer_node_outputs(schema, node, types, opset_imports=[opset])
-        shape = static_shape(found.get("output"))
-        if shape is None:
-            raise ValueError(f"{kind} gives no shape")
-        return shape
+_OPSET = 13  # of the operators with the same rules: the last with all axes as attributes
+_FLOAT, _UINT8, _INT32 = 1, 2, 6
 
 
-# Rule: element type and shape of each output; outputs that the node leaves out are skipped.
-_Rule: TypeAlias = Callable[[_Call], "list[tuple[int, Shape]]"]
+class _Output(NamedTuple):
+    """Shape and element type of an output.
+
+    Attributes
+    ----------
+    shape
+        Its extents.
+    like
+        Position of the input whose element type it has.
+    element
+        The element type if that input is left out.
+    """
+
+    shape: Shape
+    like: int | None = 0
+    element: int = _FLOAT
+
+
+# Rule: the outputs by position; outputs that the node leaves out are skipped.
+_Rule: TypeAlias = Callable[[Call], "list[_Output]"]
+
+
+def _as_standard(call: Call, kind: str, inputs: Sequence[int], **attributes: Any) -> Shape:
+    """The shape that an operator of ONNX gives for some of the inputs."""
+    facts = [call.inputs[k] for k in inputs]
+    return _shape_of(call, kind, facts, [call.node.input[k] for k in inputs], **attributes)
+
+
+def _shape_of(
+    call: Call, kind: str, facts: Sequence[Known | None], names: Sequence[str], **attributes: Any
+) -> Shape:
+    import onnx
+
+    given = {name: value for name, value in attributes.items() if value is not None}
+    node = onnx.helper.make_node(kind, names, ["output"], **given)
+    return RULES[kind](Call(node, facts, {"": _OPSET}, call.ranges))[0]
 
 
 def infer_contrib(
@@ -81,6 +76,9 @@ def infer_contrib(
     """
     here = (types or ChainMap()).new_child(types_of(graph))
     constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
     found: dict[str, onnx.TypeProto] = {}
     progress = False
     for node in graph.node:
@@ -91,7 +89,7 @@ def infer_contrib(
             continue
         made: Mapping[str, onnx.TypeProto] = {}
         if rule_of(node) is not None:
-            made = _contrib_types(node, here)
+            made = _contrib_types(node, here, constants)
         elif found and is_standard(node) and not bodies_of(node):
             made = _standard_types(node, opset, here, constants)
         for name in unknown:
@@ -102,20 +100,32 @@ def infer_contrib(
 
 
 def _contrib_types(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    constants: Mapping[str, onnx.TensorProto],
 ) -> dict[str, onnx.TypeProto]:
     import onnx
 
     rule = rule_of(node)
     assert rule is not None
+
+    def fact(name: str) -> Fact:
+        shape = static_shape(types[name])
+        assert shape is not None  # rules run only once all input types are known
+        small = stored_constant(constants[name]) if name in constants else None
+        return Fact(shape, None if small is None else small.value(), False)
+
+    made = {}
     try:
-        found = rule(_Call(node, [types[name] if name else None for name in node.input]))
-    except (IndexError, KeyError, TypeError, ValueError, RuntimeError):
+        facts = [fact(name) if name else None for name in node.input]
+        found = rule(Call(node, facts, {}, {}))
+    except (LookupError, TypeError, ValueError, ArithmeticError, Lost, InputError):
         return {}  # malformed, or of an unknown form: the type that the file declares is used
-    return {
-        name: onnx.helper.make_tensor_type_proto(element, shape)
-        for name, (element, shape) in zip(node.output, found, strict=False)
-    }
+    for name, (shape, like, element) in zip(node.output, found, strict=False):
+        if like is not None and like < len(node.input) and node.input[like]:
+            element = types[node.input[like]].tensor_type.elem_type
+        made[name] = onnx.helper.make_tensor_type_proto(element, cast("tuple[int, ...]", shape))
+    return made
 
 
 def _standard_types(
@@ -139,37 +149,44 @@ def _standard_types(
 
 def rule_of(node: onnx.NodeProto) -> _Rule | None:
     """The rule for the types of a node of ONNX Runtime's operators; ``None`` for other nodes."""
+    if not node.domain and node.op_type in OF_RUNTIME:
+        return _layer_norm
     return _RULES.get(node.op_type) if node.domain == DOMAIN else None
 
 
-def _like_first(call: _Call) -> list[tuple[int, Shape]]:
-    return [(call.element(0), call.shape(0))]
+def _like_first(call: Call) -> list[_Output]:
+    return [_Output(call.shape())]
 
 
-def _normalized(call: _Call) -> list[tuple[int, Shape]]:
+def _layer_norm(call: Call) -> list[_Output]:
+    whole, *rows = RULES["LayerNormalization"](call)
+    return [_Output(whole), *(_Output(shape, None) for shape in rows)]
+
+
+def _normalized(call: Call) -> list[_Output]:
     """Types of a normalization; its sum is the fourth output, mean and deviation are one a row."""
-    rows = (*call.shape(0)[:-1], 1)
-    like = (call.element(0), call.shape(0))
-    return [like, (1, rows), (1, rows), like]
+    whole = _Output(call.shape())
+    row = _Output((*call.shape()[:-1], 1), None)
+    return [whole, row, row, whole]
 
 
 def _broadcast(*inputs: int) -> _Rule:
-    def rule(call: _Call) -> list[tuple[int, Shape]]:
-        given = [k for k in inputs if k < len(call.types) and call.types[k] is not None]
-        return [(call.element(given[0]), call.as_standard("Sum", given))]
+    def rule(call: Call) -> list[_Output]:
+        given = [k for k in inputs if call.has(k)]
+        return [_Output(_as_standard(call, "Sum", given), given[0])]
 
     return rule
 
 
-def _where(call: _Call) -> list[tuple[int, Shape]]:
-    return [(call.element(1), call.as_standard("Sum", (0, 1, 4)))]
+def _where(call: Call) -> list[_Output]:
+    return [_Output(_as_standard(call, "Sum", (0, 1, 4)), 1)]
 
 
-def _matmul(right: int, element: Callable[[_Call], int]) -> _Rule:
-    return lambda call: [(element(call), call.as_standard("MatMul", (0, right)))]
+def _matmul(right: int, like: int) -> _Rule:
+    return lambda call: [_Output(_as_standard(call, "MatMul", (0, right)), like)]
 
 
-def _fused_matmul(call: _Call) -> list[tuple[int, Shape]]:
+def _fused_matmul(call: Call) -> list[_Output]:
     sides = [list(call.shape(k)) for k in (0, 1)]
     flags = call.attributes
     for side, name in zip(sides, "AB", strict=True):
@@ -177,114 +194,114 @@ def _fused_matmul(call: _Call) -> list[tuple[int, Shape]]:
             side[:-1] = [*side[1:-1], side[0]]
         if flags.get(f"trans{name}") and len(side) > 1:
             side[-2:] = side[:-3:-1]
-    import onnx
-
-    types = [onnx.helper.make_tensor_type_proto(1, side) for side in sides]
-    return [(call.element(0), _Call(call.node, types).as_standard("MatMul", (0, 1)))]
+    facts = [Fact(tuple(side)) for side in sides]
+    return [_Output(_shape_of(call, "MatMul", facts, call.node.input[:2]))]
 
 
-def _gemm(right: int, element: Callable[[_Call], int]) -> _Rule:
-    def rule(call: _Call) -> list[tuple[int, Shape]]:
+def _gemm(right: int, like: int) -> _Rule:
+    def rule(call: Call) -> list[_Output]:
         flags = {name: call.attributes.get(name) for name in ("transA", "transB")}
-        return [(element(call), call.as_standard("Gemm", (0, right), **flags))]
+        return [_Output(_as_standard(call, "Gemm", (0, right), **flags), like)]
 
     return rule
 
 
-def _packed_matmul(call: _Call) -> list[tuple[int, Shape]]:
-    return [(call.element(0), (*call.shape(0)[:-1], call.attributes["N"]))]
+def _packed_matmul(call: Call) -> list[_Output]:
+    return [_Output((*call.shape()[:-1], call.attributes["N"]))]
 
 
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
-def _channels_last(shape: Shape) -> Shape:
-    return (shape[0], *shape[2:], shape[1])
-
-
-def _window(kind: str, inputs: Sequence[int], last: bool | None = None) -> _Rule:
+def _window(kind: str, *weight: int, last: bool | None = None, like: int = 0) -> _Rule:
     """Shape rule of a convolution or pooling; ``last``: channels last, ``None``: by attribute."""
 
-    def rule(call: _Call) -> list[tuple[int, Shape]]:
-        import onnx
-
+    def rule(call: Call) -> list[_Output]:
         given = call.attributes
         is_last = bool(given.get("channels_last")) if last is None else last
-        image = call.shape(0)
+        image = call.shape()
         if is_last:
             image = (image[0], image[-1], *image[1:-1])
-        types = list(call.types)
-        types[0] = onnx.helper.make_tensor_type_proto(1, image)
-        known = onnx.defs.get_schema(kind, _OPSET).attributes
-        window = {name: given.get(name) for name in _WINDOW if name in known}
-        shape = _Call(call.node, types).as_standard(kind, inputs, **window)
-        return [(call.element(0), _channels_last(shape) if is_last else shape)]
+        facts = [Fact(image), *(call.fact(k) for k in weight)]
+        names = [call.node.input[k] for k in (0, *weight)]
+        window = {name: given.get(name) for name in _WINDOW}
+        shape = _shape_of(call, kind, facts, names, **window)
+        shape = (shape[0], *shape[2:], shape[1]) if is_last else shape
+        return [_Output(shape, like)]
 
     return rule
 
 
-def _quantized_conv(call: _Call) -> list[tuple[int, Shape]]:
-    (_, shape), *_rest = _window("Conv", (0, 3))(call)
-    return [(call.element(7), shape)]
+def _concat(call: Call) -> list[_Output]:
+    parts = range(2, len(call.inputs), 3)
+    return [_Output(_as_standard(call, "Concat", parts, axis=call.attributes["axis"]), 2)]
 
 
-def _concat(call: _Call) -> list[tuple[int, Shape]]:
-    parts = range(2, len(call.types), 3)
-    return [(call.element(2), call.as_standard("Concat", parts, axis=call.attributes["axis"]))]
-
-
-def _reduce_mean(call: _Call) -> list[tuple[int, Shape]]:
+def _reduce_mean(call: Call) -> list[_Output]:
     flags = {name: call.attributes.get(name) for name in ("axes", "keepdims")}
-    return [(call.element(0), call.as_standard("ReduceMean", (0,), **flags))]
+    return [_Output(_as_standard(call, "ReduceMean", (0,), **flags))]
 
 
-def _attention(element_of: int, past: int) -> _Rule:
+def _attention(like: int, past: int) -> _Rule:
     """Rule of an attention whose weights make queries, keys and values, a third each, at once.
 
-    ``element_of`` is the input whose element type the output has.
+    ``like`` is the input whose element type the output has.
     """
 
-    def rule(call: _Call) -> list[tuple[int, Shape]]:
-        batch, sequence = call.shape(0)[:2]
+    def rule(call: Call) -> list[_Output]:
+        batch, sequence = call.shape()[:2]
         sizes = call.attributes.get("qkv_hidden_sizes")
         hidden = sizes[2] if sizes else call.shape(1)[-1] // 3
-        element = call.element(element_of)
         heads = call.attributes["num_heads"]
-        has_past = past < len(call.types) and call.types[past] is not None
-        before = call.shape(past)[3] if has_past else 0
+        before = call.shape(past)[3] if call.has(past) else 0
         present = (2, batch, heads, before + sequence, hidden // heads)
-        return [(element, (batch, sequence, hidden)), (element, present)]
+        return [_Output((batch, sequence, hidden), like), _Output(present, like)]
 
     return rule
 
 
-def _multi_head_attention(call: _Call) -> list[tuple[int, Shape]]:
-    query = call.shape(0)
+def _multi_head_attention(call: Call) -> list[_Output]:
+    query = call.shape()
     if len(query) == 5:  # packed: batch, sequence, heads, 3 (query, key, value), elements of a head
-        return [(call.element(0), (query[0], query[1], query[2] * query[4]))]
-    value = call.shape(2) if len(call.types) > 2 and call.types[2] is not None else None
-    if value is None:
-        return [(call.element(0), query)]
+        return [_Output((query[0], query[1], query[2] * query[4]))]
+    if not call.has(2):
+        return [_Output(query)]
+    value = call.shape(2)
     hidden = value[2] if len(value) == 3 else value[1] * value[3]
-    return [(call.element(0), (query[0], query[1], hidden))]
+    return [_Output((query[0], query[1], hidden))]
 
 
-def _embedding(call: _Call) -> list[tuple[int, Shape]]:
-    batch, sequence = call.shape(0)
-    element, hidden = call.element(2), call.shape(2)[1]
-    whole = (element, (batch, sequence, hidden))
-    return [whole, (6, (batch,)), whole]
+def _grouped_attention(call: Call) -> list[_Output]:
+    """Types of an attention whose heads share keys and values; these are also outputs.
+
+    They are as long as the whole sequence, or as the buffer of the past ones if that is longer.
+    """
+    batch, sequence, width = call.shape()
+    heads, shared = call.attributes["num_heads"], call.attributes["kv_num_heads"]
+    head = width // (heads if call.has(1) else heads + 2 * shared)
+    result = _Output((batch, sequence, heads * head))
+    try:
+        length = call.larger(call.numbers(6)[0], call.shape(3)[2] if call.has(3) else 0)
+    except Lost:
+        return [result]  # the file declares the others
+    present = _Output((batch, shared, length, head))
+    return [result, present, present]
 
 
-def _recurrence(call: _Call) -> list[tuple[int, Shape]]:
-    sequence, batch, _ = call.shape(0)
+def _embedding(call: Call) -> list[_Output]:
+    batch, sequence = call.shape()
+    whole = _Output((batch, sequence, call.shape(2)[1]), 2)
+    return [whole, _Output((batch,), None, _INT32), whole]
+
+
+def _recurrence(call: Call) -> list[_Output]:
+    sequence, batch, _ = call.shape()
     hidden = call.attributes["hidden_size"]
-    directions = 2 if call.attributes.get("direction") == b"bidirectional" else 1
-    state = (call.element(0), (directions, batch, hidden))
-    return [(call.element(0), (sequence, directions, batch, hidden)), state, state]
+    directions = 2 if call.attributes.get("direction") == "bidirectional" else 1
+    state = _Output((directions, batch, hidden))
+    return [_Output((sequence, directions, batch, hidden)), state, state]
 
 
-_FLOAT, _UINT8 = 1, 2
 _LIKE_FIRST = """
     BiasGelu BiasSoftmax FastGelu Gelu GroupNorm Inverse QLinearLeakyRelu QLinearSigmoid
     QLinearSoftmax QuickGelu RotaryEmbedding
@@ -296,24 +313,25 @@ _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _broadcast(0, 3)),
     "BiasAdd": _broadcast(0, 1, 2),
     "QLinearWhere": _where,
-    "QuantizeLinear": lambda call: [(call.element(2, _UINT8), call.shape(0))],
-    "DequantizeLinear": lambda call: [(call.element(1), call.shape(0))],
+    "QuantizeLinear": lambda call: [_Output(call.shape(), 2, _UINT8)],
+    "DequantizeLinear": lambda call: [_Output(call.shape(), 1)],
     **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), _fused_matmul),
-    "DynamicQuantizeMatMul": _matmul(1, lambda call: call.element(0)),
-    "MatMulIntegerToFloat": _matmul(1, lambda call: call.element(2)),
+    "DynamicQuantizeMatMul": _matmul(1, 0),
+    "MatMulIntegerToFloat": _matmul(1, 2),
     "MatMulNBits": _packed_matmul,
-    "FusedGemm": _gemm(1, lambda call: call.element(0)),
-    "QGemm": _gemm(3, lambda call: call.element(8, _FLOAT)),
-    "FusedConv": _window("Conv", (0, 1), last=False),
-    "NhwcMaxPool": _window("MaxPool", (0,), last=True),
-    "QLinearConv": _quantized_conv,
-    "QLinearAveragePool": _window("AveragePool", (0,)),
-    "QLinearGlobalAveragePool": _window("GlobalAveragePool", (0,)),
+    "FusedGemm": _gemm(1, 0),
+    "QGemm": _gemm(3, 8),
+    "FusedConv": _window("Conv", 1, last=False),
+    "NhwcMaxPool": _window("MaxPool", last=True),
+    "QLinearConv": _window("Conv", 3, like=7),
+    "QLinearAveragePool": _window("AveragePool"),
+    "QLinearGlobalAveragePool": _window("GlobalAveragePool"),
     "QLinearConcat": _concat,
     "QLinearReduceMean": _reduce_mean,
     "Attention": _attention(0, 4),
     "QAttention": _attention(3, 8),
     "MultiHeadAttention": _multi_head_attention,
+    "GroupQueryAttention": _grouped_attention,
     "EmbedLayerNormalization": _embedding,
     "DynamicQuantizeLSTM": _recurrence,
 }

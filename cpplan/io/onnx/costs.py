@@ -55,7 +55,7 @@ _INPUT_ELEMENTS = (
     (1, ("ReduceMin", "ReduceProd", "ReduceSum")),
     (2, ("GlobalLpPool", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare")),
     (3, ("LpNormalization", "RotaryEmbedding")),
-    (4, ("RMSNormalization",)),
+    (4, ("RMSNormalization", "SimplifiedLayerNormalization")),
     (5, ("MeanVarianceNormalization",)),
     (_SOFTMAX, ("LogSoftmax", "Softmax", "SoftmaxCrossEntropyLoss")),
     (_NORMALISED, ("GroupNormalization", "InstanceNormalization", "LayerNormalization")),
@@ -80,6 +80,8 @@ _CONTRIB: Mapping[str, tuple[str, Sequence[int]]] = {
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "QGemm", "TransposeMatMul"), ("Gemm", (0,))),
     "FusedConv": ("Conv", (0, 1)),
     "GroupNorm": ("GroupNormalization", (0,)),
+    # Past keys are the fifth input of one, and the fourth of the other.
+    "GroupQueryAttention": ("Attention", (0, 1, 2, 5, 3)),
     "MultiHeadAttention": ("Attention", (0, 1, 2)),
     "NhwcMaxPool": ("MaxPool", (0,)),
     "QLinearAveragePool": ("AveragePool", (0,)),

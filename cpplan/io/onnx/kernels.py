@@ -166,7 +166,7 @@ def to_numpy(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array:
             dense.reshape(-1)[indices] = values
         return dense
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise InputError(f"constant {name!r}: {_one_line(error)}") from error
+        raise InputError(f"constant {name!r}: {one_line(error)}") from error
 
 
 def _read_only(array: Array) -> Array:
@@ -182,9 +182,10 @@ def _failure(
     kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     opset = versions.get(node.domain, "unknown")
     what = f"op {label!r}: the reference kernel of {kind}, opset {opset}, cannot run it"
-    return KernelError(f"{what}: {_one_line(error)}")
+    return KernelError(f"{what}: {one_line(error)}")
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The type and the text of an error, shortened."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= 200 else f"{text[:197]}..."

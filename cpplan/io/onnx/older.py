@@ -15,6 +15,7 @@ import numpy as np
 
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.in_place import is_affine
+from cpplan.io.onnx.views import OF_RUNTIME
 
 if TYPE_CHECKING:
     import onnx
@@ -91,6 +92,10 @@ def _without(*names: str) -> Callable[[onnx.NodeProto, int], None]:
             _take(node, name)
 
     return rule
+
+
+def _simplified(node: onnx.NodeProto, opset: int) -> None:
+    node.op_type = OF_RUNTIME[node.op_type][0]
 
 
 def _with(**attributes: Any) -> Callable[[onnx.NodeProto, int], None]:
@@ -297,7 +302,10 @@ _CONSUMING = """
 """.split()  # noqa: SIM905
 
 # Kind -> the rule for forms, at any opset, that no reference kernel computes.
-_FORMS: Mapping[str, _Rule] = {"Scan": _scan_along}
+_FORMS: Mapping[str, _Rule] = {
+    "Scan": _scan_along,
+    "SimplifiedLayerNormalization": _simplified,
+}
 # Kind -> the first opset whose form a reference kernel computes, and the rule for older ones.
 _OLDER: Mapping[str, tuple[int, _Rule | None]] = {
     **dict.fromkeys(_CONSUMING, (6, None)),
@@ -311,11 +319,13 @@ _OLDER: Mapping[str, tuple[int, _Rule | None]] = {
     "DequantizeLinear": (19, None),
     "Dropout": (12, _dropout),
     "Gemm": (7, _without("broadcast")),
+    "LayerNormalization": (17, None),
     "Reshape": (5, _reshape),
     "Resize": (11, _scaled),
     "RoiAlign": (16, _roi_align),
     "Scan": (9, _scan),
     "Scatter": (11, _scatter),
+    "SimplifiedLayerNormalization": (23, _simplified),
     "Selu": (6, _with(alpha=1.6732, gamma=1.0507)),
     "Split": (13, _split),
     "Tile": (6, _tile),

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.io.onnx.bytes import Array, numpy_dtype
+from cpplan.io.onnx.contrib import DOMAIN
 from cpplan.io.onnx.graph import Source
 from cpplan.io.onnx.kernels import Kernel, KernelError, defined_result, make_kernel, to_numpy
 from cpplan.io.onnx.model import naming, opset_versions, translate_model
 from cpplan.io.onnx.operation import operation_of
 from cpplan.io.onnx.ordered import make_ordered
 from cpplan.io.onnx.piece_nodes import piece_node
+from cpplan.io.onnx.runtime_kernels import make_runtime_kernel
 from cpplan.io.onnx.types import types_of
 from cpplan.io.onnx.weights import draw_weights
 from cpplan.io.pieces import PieceWork, piece_work, slices
@@ -124,7 +126,8 @@ class OnnxRun:
         operation = operation_of(source.node, self.graph.tensor, self._values.get, self._opset)
         made = piece_node(source.node, operation, work)
         floats = [a.dtype for a in parts.values() if a.dtype.kind not in "biu"]
-        exact = source.node.op_type not in _BY_SHAPE and all(d in _ORDERED for d in floats)
+        ordered = not source.node.domain and source.node.op_type not in _BY_SHAPE
+        exact = ordered and all(dtype in _ORDERED for dtype in floats)
         with naming(self._source):
             if made is not None and (exact or not floats):
                 given = {
@@ -157,12 +160,17 @@ class OnnxRun:
         whole = node is self._translation.ops[op.name].node
         if whole and op.name in self._kernels:
             return self._kernels[op.name]
-        kernel = make_kernel(node, self._types, self._opsets, label=op.name, outputs=outputs)
+        kernel = self._make(node, op.name, outputs)
         if self._ordered:
             kernel = _in_order(self._with_padding(op, node) if whole else node, kernel)
         if whole:
             self._kernels[op.name] = kernel
         return kernel
+
+    def _make(self, node: onnx.NodeProto, label: str, outputs: Sequence[str]) -> Kernel:
+        if node.domain == DOMAIN:
+            return make_runtime_kernel(node, self._opsets, label, outputs)
+        return make_kernel(node, self._types, self._opsets, label=label, outputs=outputs)
 
     def _with_padding(self, op: Op, node: onnx.NodeProto) -> onnx.NodeProto:
         """A convolution with its padding given in numbers, as in its pieces."""
@@ -245,7 +253,7 @@ class OnnxRun:
         return values
 
     def _run_constant(self, source: Source, values: Mapping[str, Array]) -> dict[str, Array]:
-        kernel = make_kernel(source.node, self._types, self._opsets)
+        kernel = self._make(source.node, source.node.name, source.node.output)
         inputs = {name: values[name] for name in source.reads}
         name = source.node.name
         return {n: self._check(name, source, inputs, n, r) for n, r in kernel(inputs).items()}
@@ -257,7 +265,7 @@ _BY_SHAPE = frozenset(
     Attention AveragePool ConvTranspose Einsum GlobalAveragePool GlobalLpPool GroupNormalization
     InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization LpPool
     RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum
-    ReduceSumSquare Softmax
+    ReduceSumSquare SimplifiedLayerNormalization Softmax
     """.split()  # noqa: SIM905
 )
 _ORDERED = ("float32", "float64")

@@ -1,7 +1,4 @@
-"""Symbolic shapes node by node, in the order of an ONNX graph, and through bodies.
-
-Table of the rules for symbolic shapes, by ONNX operator.
-"""
+"""Symbolic shapes node by node, in the order of an ONNX graph, and through bodies."""
 
 from __future__ import annotations
 
@@ -13,15 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from cpplan.io.onnx import move_shapes as moves
-from cpplan.io.onnx import product_shapes as products
-from cpplan.io.onnx import window_shapes as windows
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.constants import SMALL
+from cpplan.io.onnx.contrib import rule_of
 from cpplan.io.onnx.facts import Call, Extent, Fact, Known, Lost, Shape, checked_axis
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.loops import trip_count
 from cpplan.io.onnx.names import reads_of
+from cpplan.io.onnx.shape_rules import RULES
 from cpplan.io.onnx.symbolic_data import known_data
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import is_standard
@@ -104,7 +100,7 @@ class Walk:
             shapes, reason = [], str(lost)
         except InputError as error:
             shapes, reason = [], str(error)
-        except (IndexError, KeyError, ValueError):
+        except (LookupError, TypeError, ValueError, ArithmeticError):
             shapes, reason = [], "its inputs or attributes do not fit its operator"
         for k, name in enumerate(node.output):
             shape = shapes[k] if k < len(shapes) else None
@@ -128,7 +124,9 @@ class Walk:
         return [inner[value.name] for value in body.output]
 
     def _shapes(self, call: Call) -> list[Shape]:
-        node = call.node
+        node, of_runtime = call.node, rule_of(call.node)
+        if of_runtime is not None:
+            return [output.shape for output in of_runtime(call)]
         rule = RULES.get(node.op_type) if is_standard(node) else None
         if rule is None:
             raise Lost("there is no rule for this operator's shapes")
@@ -144,81 +142,6 @@ def types_by_path(
         for k, body in enumerate(bodies_of(node)):
             types.update(types_by_path(body, (*path, node.name, str(k))))
     return types
-
-
-Rule: TypeAlias = Callable[[Call], list[Shape]]
-
-_ELEMENTWISE = """
-    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less
-    LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor
-""".split()  # noqa: SIM905
-_LIKE_FIRST = """
-    Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitCast BitwiseNot Cast CastLike Ceil Celu
-    Clip Cos Cosh CumProd CumSum DequantizeLinear Dropout Elu Erf Exp EyeLike Floor Gelu
-    GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN
-    LRN LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu
-    QuantizeLinear RMSNormalization RandomNormalLike RandomUniformLike Reciprocal Relu
-    ReverseSequence RotaryEmbedding Round Scatter ScatterElements ScatterND Selu Shrink Sigmoid
-    Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu
-    Trilu
-""".split()  # noqa: SIM905
-_REDUCTIONS = """
-    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
-    ReduceSum ReduceSumSquare
-""".split()  # noqa: SIM905
-
-RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(_ELEMENTWISE, products.elementwise),
-    **dict.fromkeys(_LIKE_FIRST, products.like_first),
-    **dict.fromkeys(_REDUCTIONS, products.reduction),
-    **dict.fromkeys(("ArgMax", "ArgMin"), products.arg_reduction),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), products.recurrence),
-    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), products.matmul),
-    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), products.loss),
-    "Attention": products.attention,
-    "BatchNormalization": products.batch_norm,
-    "Det": products.determinant,
-    "DynamicQuantizeLinear": products.quantized,
-    "Einsum": products.einsum,
-    "Gemm": products.gemm,
-    "LayerNormalization": products.layer_norm,
-    "Multinomial": products.draws,
-    "TopK": products.top_k,
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), windows.pooling),
-    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "QLinearConv"), windows.convolution),
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), windows.blocks),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), windows.global_pooling),
-    **dict.fromkeys(("MaxRoiPool", "RoiAlign"), windows.regions),
-    **dict.fromkeys(("Resize", "Upsample"), windows.resize),
-    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), windows.window_function),
-    "AffineGrid": windows.affine_grid,
-    "Col2Im": windows.columns_to_image,
-    "ConvTranspose": windows.transposed_convolution,
-    "DFT": windows.fourier,
-    "GridSample": windows.sampled_grid,
-    "MaxUnpool": windows.unpooling,
-    "STFT": windows.short_fourier,
-    "CenterCropPad": moves.centred,
-    "Concat": moves.concat,
-    "ConstantOfShape": moves.filled,
-    "Expand": moves.expand,
-    "Flatten": moves.flatten,
-    "Gather": moves.gather,
-    "GatherElements": moves.like_second,
-    "GatherND": moves.gather_nd,
-    "OneHot": moves.one_hot,
-    "Pad": moves.pad,
-    "Range": moves.range_,
-    "Reshape": moves.reshape,
-    "Shape": moves.asked_shape,
-    "Size": moves.single,
-    "Slice": moves.slice_,
-    "Split": moves.split,
-    "Squeeze": moves.squeeze,
-    "Tile": moves.tile,
-    "Transpose": moves.transpose,
-    "Unsqueeze": moves.unsqueeze,
-}
 
 
 def body_facts(call: Call, results: Results) -> list[Known]:

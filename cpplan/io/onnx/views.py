@@ -23,6 +23,14 @@ RANDOM = frozenset(
 )
 
 
+# Kinds that ONNX Runtime defines in ONNX's domain -> ONNX's kind for the same work, and the opset
+# that has it.
+OF_RUNTIME = {
+    "LayerNormalization": ("LayerNormalization", 17),
+    "SimplifiedLayerNormalization": ("RMSNormalization", 23),
+}
+
+
 def is_standard(node: onnx.NodeProto) -> bool:
     """True if the node's operator is one of ONNX's own."""
     return not node.domain

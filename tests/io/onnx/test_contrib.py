@@ -11,12 +11,12 @@ import pytest
 from support.split_plans import plan_in_pieces, random_pieces
 
 import cpplan
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, MissingExtraError
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, parser  # noqa: E402
 
-from cpplan.io.onnx import shapes  # noqa: E402
+from cpplan.io.onnx import runtime_kernels, shapes  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
 # What the operator reads (``dtype shape``, ``-`` for nothing), its attributes, what it writes.
@@ -159,6 +159,20 @@ CASES: dict[str, tuple[str, list[str], dict[str, Any], list[str]]] = {
         [f"{F} [2,3,8]", f"{F} [2,7,8]", f"{F} [2,7,6]"],
         {"num_heads": 2},
         [f"{F} [2,3,6]"],
+    ),
+    "attention whose heads share keys": (
+        "GroupQueryAttention",
+        [
+            f"{F} [2,1,64]",
+            f"{F} [2,1,32]",
+            f"{F} [2,1,32]",
+            f"{F} [2,2,5,16]",
+            f"{F} [2,2,5,16]",
+            f"{I32} [2]",
+            f"{I32} [1]",
+        ],
+        {"num_heads": 4, "kv_num_heads": 2},
+        [f"{F} [2,1,64]"],
     ),
     "embedding": (
         "EmbedLayerNormalization",
@@ -414,3 +428,92 @@ def test_an_operator_that_nobody_knows_is_named() -> None:
     )
     with pytest.raises(InputError, match="tensor 't' written by op 'NoSuchThing_0'"):
         read_onnx(model)
+
+
+# A decoder's layer as ONNX Runtime's tools write it: kinds of its own, also in ONNX's domain.
+DECODER = """<ir_version: 8, opset_import: ["" : 14, "com.microsoft" : 1]>
+decoder (float[N,S,64] x, int64[N,T] mask, float[N,2,P,16] past_k, float[N,2,P,16] past_v)
+    => (float[N,S,64] y, float[N,2,A,16] k, float[N,2,B,16] v) <int64[1] one = {1}> {
+    n = SimplifiedLayerNormalization <axis = -1> (x, scale)
+    q0 = MatMul (n, wide) k0 = MatMul (n, narrow)
+    v0 = com.microsoft.FusedMatMul <alpha = 2.0> (n, narrow)
+    ones = ReduceSum (mask, one) last64 = Sub (ones, one) last = Cast <to = 6> (last64)
+    whole = Shape (mask) total64 = Gather (whole, one) total = Cast <to = 6> (total64)
+    a, k, v = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2>
+        (q0, k0, v0, past_k, past_v, last, total)
+    m, , , r = com.microsoft.SkipSimplifiedLayerNormalization (x, a, scale)
+    h = com.microsoft.FusedMatMul <transB = 1> (m, wide)
+    g = com.microsoft.BiasGelu (h, scale)
+    s = com.microsoft.QuickGelu (g)
+    f = com.microsoft.SkipLayerNormalization (r, s, scale, scale)
+    y = LayerNormalization (f, scale, scale)
+}"""
+BOUNDS = {"N": (1, 2), "S": (1, 4), "P": (1, 8), "T": (2, 12)}
+
+
+def decoder() -> onnx.ModelProto:
+    made, random = parser.parse_model(DECODER), np.random.default_rng(0)
+    for name, shape in (("scale", (64,)), ("wide", (64, 64)), ("narrow", (64, 32))):
+        values = random.standard_normal(shape, np.float32) / 8
+        made.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return made
+
+
+def test_operators_of_onnx_runtime_have_symbolic_shapes() -> None:
+    graph = cpplan.load(decoder(), dims=BOUNDS)
+    assert graph.symbols is not None
+    assert not graph.symbols.lost
+    for sizes in ({"N": 1, "S": 4, "P": 5, "T": 9}, {"N": 2, "S": 1, "P": 8, "T": 9}):
+        concrete = read_onnx(decoder(), sizes)
+        assert {t.name: t.shape for t in graph.at(sizes).tensors} == {
+            t.name: t.shape for t in concrete.tensors
+        }
+    assert str(graph.symbols.shapes["k"][2]) == "max(P, T)"
+
+
+def test_packed_heads_that_share_keys() -> None:
+    """Four heads of queries, two of keys and two of values, of 16 elements each."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[1,3,128] x, int32[1] last) => (float[1,3,64] y, float[A,B,C,D] k, float[A,B,C,D] v)
+        <int32[1] total = {3}> {
+        y, k, v = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2>
+            (x, , , , , last, total) }"""
+    graph = read_onnx(parser.parse_model(text))
+    assert graph.tensor["y"].shape == (1, 3, 64)
+    assert graph.tensor["k"].shape == graph.tensor["v"].shape == (1, 2, 3, 16)
+
+
+@pytest.mark.parametrize("options", [{}, {"order": "search", "in_place": True}])
+def test_onnx_runtime_runs_its_own_operators_in_the_arena(options: dict[str, Any]) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = decoder()
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    plan = cpplan.solve(cpplan.load(model, dims=BOUNDS), **options)
+    random = np.random.default_rng(1)
+    for sizes in ({"N": 1, "S": 4, "P": 5, "T": 9}, {"N": 2, "S": 1, "P": 8, "T": 9}):
+        past = (sizes["N"], 2, sizes["P"], 16)
+        inputs = {
+            "x": random.standard_normal((sizes["N"], sizes["S"], 64), np.float32),
+            "mask": np.ones((sizes["N"], sizes["T"]), np.int64),
+            "past_k": random.standard_normal(past, np.float32),
+            "past_v": random.standard_normal(past, np.float32),
+        }
+        done = cpplan.execute(model, plan, dims=sizes, inputs=inputs)
+        for name, value in zip(("y", "k", "v"), session.run(None, inputs), strict=True):
+            np.testing.assert_allclose(done.outputs[name], value, rtol=1e-3, atol=1e-4)
+
+
+def test_kernels_of_onnx_runtime_need_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("quick activation")
+    plan = cpplan.solve(read_onnx(model))
+    monkeypatch.setattr(runtime_kernels, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"op 'node' .*: pip install '\.\[onnxruntime\]'"):
+        cpplan.execute(model, plan)
+
+
+def test_kernels_of_onnx_runtime_that_fail_name_their_op() -> None:
+    pytest.importorskip("onnxruntime")
+    model = model_of("attention whose heads share keys")
+    plan = cpplan.solve(read_onnx(model))
+    with pytest.raises(InputError, match="op 'node': ONNX Runtime's kernel of com"):
+        cpplan.execute(model, plan, inputs={"i5": np.full(2, -7, np.int32)})
