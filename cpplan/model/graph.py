@@ -285,7 +285,7 @@ class Graph:
     @cached_property
     def empty(self) -> frozenset[str]:
         """Names of the tensors of zero bytes, except those whose size depends on variables."""
-        sized = self.resizable if self.symbols is None else self.symbols.shapes.keys()
+        sized = self.resizable if self.symbols is None else self.symbols.resizable
         found = (self.tensors[k].name for k in (self.columns.size == 0).nonzero()[0].tolist())
         return frozenset(name for name in found if name not in sized)
 

@@ -58,6 +58,11 @@ class Symbols:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", parse_ranges(self.dims))
 
+    @property
+    def resizable(self) -> frozenset[str]:
+        """Names of the tensors of symbolic shape that have elements at some sizes."""
+        return frozenset(name for name, shape in self.shapes.items() if 0 not in shape)
+
     def size(self, tensor: Tensor) -> int | Dim:
         """Bytes of a tensor of the graph, as an expression if they depend on variables."""
         if tensor.name not in self.shapes:

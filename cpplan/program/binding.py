@@ -37,7 +37,7 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
             )
     tensors = tuple(_tensor(tensor, symbols, values) for tensor in graph.tensors)
     ops = tuple(_op(op, symbols, values) for op in graph.ops)
-    return Graph(graph.name, tensors, ops, resizable=frozenset(symbols.shapes))
+    return Graph(graph.name, tensors, ops, resizable=symbols.resizable)
 
 
 def graph_at(graph: Graph, values: Mapping[str, int]) -> Graph:

@@ -86,7 +86,7 @@ def at_bounds(graph: Graph) -> Graph:
         replace(op, bodies=tuple(map(at_bounds, op.bodies))) if op.bodies else op
         for op in graph.ops
     )
-    sized = graph.resizable if graph.symbols is None else frozenset(graph.symbols.shapes)
+    sized = graph.resizable if graph.symbols is None else graph.symbols.resizable
     return replace(graph, ops=ops, symbols=None, resizable=sized)
 
 

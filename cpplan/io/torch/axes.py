@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.utils._pytree import tree_leaves
 
 from cpplan.io.axes import find_axes
 from cpplan.io.axes.moves import (
@@ -58,19 +59,27 @@ _RESHAPES = """
 _REDUCTIONS = """
     all amax amin any argmax argmin linalg_vector_norm logsumexp mean std var
 """.split()  # noqa: SIM905
+_SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _WIDE = (*_FLOATS, "int32", "int64")
 
 
 def axes_of(
-    node: Node, name_of: Callable[[Node], Names], tensors: Mapping[str, Tensor]
+    node: Node,
+    name_of: Callable[[Node], Names],
+    values: Mapping[Node, Any],
+    tensors: Mapping[str, Tensor],
 ) -> tuple[Axis, ...]:
     """Axes of a node that calls one of torch's operators; other nodes have none.
+
+    A node that reads a size which is not known has none either.
 
     Parameters
     ----------
     name_of
         Function that gives the names of a node's results.
+    values
+        Values of the nodes before.
     tensors
         All tensors of the graph, by name.
     """
@@ -84,13 +93,14 @@ def axes_of(
     attributes: dict[str, Any] = {}
     for name, value in bind(overload, node.args, node.kwargs).items():
         listed = value if isinstance(value, (tuple, list)) else (value,)
-        if any(isinstance(each, Node) for each in listed):
-            for each in listed:
-                found = name_of(each) if isinstance(each, Node) else None
-                inputs.append(tensors[found] if isinstance(found, str) else None)
-        else:
-            inputs.append(None)
-            attributes[name] = value
+        names = [name_of(each) if isinstance(each, Node) else None for each in listed]
+        if any(found is not None for found in names):
+            inputs += [tensors[found] if isinstance(found, str) else None for found in names]
+            continue
+        inputs.append(None)
+        attributes[name] = torch.fx.map_arg(value, values.__getitem__)
+        if any(isinstance(each, _SIZES) for each in tree_leaves(attributes[name])):
+            return ()
     kind = f"{overload.namespace}.{overload._schema.name.partition('::')[2]}"
     operation = Operation(kind, tuple(inputs), tuple(outputs), attributes)
     found_axes = find_axes("torch", operation)

@@ -31,7 +31,7 @@ _SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
 # Their results lie in the storage of the argument, which their schemas do not say.
 _UNSAFE = ("_unsafe_view", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
 # Composed ops whose kernels need sizes as numbers.
-_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_WITH_NUMBERS = ("constant_pad_nd", "gru", "lstm", "pad", "rnn_relu", "rnn_tanh")
 _STATISTICS = ("running_mean", "running_var")
 MOST_PARTS = 10_000
 MOST_CALLS = 100_000
@@ -141,7 +141,7 @@ def bind(op: OpOverload, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]
 def _kernels(node: Node) -> AbstractContextManager[None]:
     """Context for running a node without data; Python kernels accept symbolic sizes."""
     packet = getattr(node.target, "_overloadpacket", None)
-    if packet is not None and packet.__name__ in _RECURRENT:
+    if packet is not None and packet.__name__ in _WITH_NUMBERS:
         kernels: AbstractContextManager[None] = enable_python_dispatcher()
         return kernels
     return nullcontext()

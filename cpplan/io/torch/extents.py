@@ -39,7 +39,8 @@ class Extents:
     Raises
     ------
     InputError
-        If ``dims`` names an unknown variable, or a range is empty or holds a negative size.
+        If ``dims`` names an unknown variable, or a range is empty or holds a negative size, or one
+        for which the program was not exported.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Extents:
             if name not in found:
                 known = f"expected {', '.join(found)}" if found else "all sizes are fixed"
                 raise InputError(f"there is no dimension {name!r}: {known}")
+            _check_range(name, given[name], _range(found[name]))
         self.ranges = {name: given.get(name, _range(bounds)) for name, bounds in found.items()}
         self.most = {
             name: max(1, within.lower or 0) if within.upper is None else within.upper
@@ -137,6 +139,15 @@ def _size(name: str, within: Range) -> Range:
     if lower < 0:
         raise InputError(f"dimension {name!r} must not be negative: it may be {lower}")
     return Range(lower, within.upper)
+
+
+def _check_range(name: str, given: Range, own: Range) -> None:
+    """Raise if a range goes beyond the program's own; all exports say that it begins at 2."""
+    what = f"dimension {name!r}: the program was exported for extents of"
+    if own.lower is not None and (given.lower or 0) < own.lower > 2:
+        raise InputError(f"{what} {own.lower} and more, not {given.lower}")
+    if own.upper is not None and (given.upper is None or given.upper > own.upper):
+        raise InputError(f"{what} at most {own.upper}, not {given.upper or 'more'}")
 
 
 def _range(bounds: Any) -> Range:

@@ -282,7 +282,7 @@ class _Translator:
     def _axes(self, node: Node, tensors: Mapping[str, Tensor]) -> tuple[Axis, ...]:
         if self.runs_only or self.effects[node].draws:
             return ()
-        return axes_of(node, self.names.get, tensors)
+        return axes_of(node, self.names.get, self.values, tensors)
 
     def _reads(self, node: Node) -> list[tuple[torch.Tensor, str]]:
         """The tensors that a node reads, in the order of its arguments, and their names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from cpplan.io.pieces import piece_work, slices  # noqa: E402
 from cpplan.io.torch import read_torch  # noqa: E402
+from cpplan.model.graph import Graph  # noqa: E402
 from cpplan.splitting.lines import find_lines  # noqa: E402
 from cpplan.verification.piece_lines import cut_tensors  # noqa: E402
 
@@ -177,3 +179,39 @@ def test_the_loss_of_rows_is_added_up() -> None:
     (axis,) = graph.ops[-1].axes
     assert axis.accumulates
     assert axis.extent == 6
+
+
+class Computed(torch.nn.Module):
+    """Slices, a pad and a roll by numbers that follow from the length of a sequence."""
+
+    def forward(self, x):  # type: ignore[no-untyped-def]
+        length = x.shape[1]
+        late, early = x.relu()[:, 2 : length - 1], x[:, length - 3 :]
+        filled = torch.nn.functional.pad(late, (0, 0, length - 4, 1))
+        return early.exp(), filled.sin(), x.roll(length - 2, 1)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_sizes_that_follow_from_others_are_numbers_at_given_sizes() -> None:
+    def axes(graph: Graph) -> list[list[tuple[object, ...]]]:
+        return [
+            [(axis.name, axis.extent, *(astuple(w)[1:] for w in axis.windows)) for axis in op.axes]
+            for op in graph.ops
+        ]
+
+    model, dynamic = Computed(), [{0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}]
+    whole = torch.export.export(model, (torch.zeros(2, 6, 4),), dynamic_shapes=dynamic)
+    program = whole.run_decompositions()
+    (given,) = program.graph.find_nodes(op="placeholder")
+    batch, length = map(str, given.meta["val"].shape[:2])
+    for size in (6, 9):
+        fixed = torch.export.export(model, (torch.zeros(3, size, 4),)).run_decompositions()
+        found = axes(read_torch(program, dims={batch: 3, length: size}))
+        assert found == axes(read_torch(fixed))
+        assert sum(map(bool, found)) >= 5
+    for composed in (program, whole):
+        symbolic = read_torch(composed, dims={batch: 3, length: (6, 9)})
+        assert not any(axes(symbolic))
+        fixed = read_torch(composed, dims={batch: 3, length: 8})
+        sizes = {tensor.name: tensor.nbytes for tensor in symbolic.at({length: 8}).tensors}
+        assert sizes == {tensor.name: tensor.nbytes for tensor in fixed.tensors}

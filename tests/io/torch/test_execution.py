@@ -279,3 +279,21 @@ def test_unwritten_memory_and_views_of_no_elements_give_the_bytes_of_the_unplann
         done = cpplan.execute(program, plan, inputs={"x": x.numpy()})
         for value, wanted in zip(done.outputs.values(), model(x), strict=True):
             assert torch.equal(torch.from_numpy(value), wanted)
+
+
+def test_views_of_no_elements_have_no_bytes_at_any_size():
+    class Rotary(nn.Module):
+        def forward(self, x):
+            turned, rest = x.relu().transpose(1, 2)[..., :3], x.relu().transpose(1, 2)[..., 3:]
+            return torch.cat([turned * 2, rest], -1)
+
+    dynamic = [{0: torch.export.Dim.DYNAMIC}]
+    program = export(Rotary(), (torch.randn(2, 5, 2, 3),), dynamic_shapes=dynamic)
+    (given,) = program.graph.find_nodes(op="placeholder")
+    batch = str(given.meta["val"].shape[0])
+    graph = read_torch(program, dims={batch: (2, 6)})
+    plan = cpplan.solve(graph, in_place=True, time_limit=2)
+    for size in (2, 5):
+        assert graph.at({batch: size}).empty == read_torch(program, dims={batch: size}).empty
+        cpplan.verify(graph, plan, dims={batch: size})
+        assert cpplan.execute(program, plan, dims={batch: size}).steps == len(graph.ops)

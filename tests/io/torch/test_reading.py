@@ -410,6 +410,24 @@ def test_bad_bounds_are_named_with_the_file(within, complaint, tmp_path):
         cpplan.load(tmp_path / "open.pt2", dims={name: within})
 
 
+@pytest.mark.parametrize(
+    ("within", "complaint"),
+    [
+        (33, "at most 32, not 33"),
+        ((4, None), "at most 32, not more"),
+        ((3, 8), "4 and more, not 3"),
+        (0, "4 and more, not 0"),
+    ],
+)
+def test_extents_beyond_those_of_the_export_are_refused(within, complaint):
+    sizes = (({0: Dim("n", min=4, max=32)},),)
+    program = exported(torch.exp, torch.ones(6), dynamic_shapes=sizes)
+    [name] = cpplan.load(program).symbols.dims
+    message = f"dimension '{name}': the program was exported for extents of {complaint}$"
+    with pytest.raises(InputError, match=message):
+        cpplan.load(program, dims={name: within})
+
+
 def test_bounds_come_by_name():
     program = exported(torch.exp, torch.ones(6))
     open_below = exported(
