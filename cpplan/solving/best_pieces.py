@@ -13,7 +13,7 @@ from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.best_order import search_within
-from cpplan.solving.best_schedule import rematerialize
+from cpplan.solving.best_schedule import least_at_once, rematerialize
 from cpplan.solving.order_turns import has_many_ops
 from cpplan.solving.plan_maker import make_split_plan
 from cpplan.solving.run import Run, is_short
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 # Share of the time for the plan without pieces, a candidate that also gives the order.
 _UNSPLIT_SHARE = 0.2
-# If pieces may run again: share of the time left for plans in which each piece runs once, and
-# then for plans in which halos run again. Without more work, few of them can.
-_ONCE_SHARE, _NO_MORE_WORK_SHARE = 0.4, 0.8
-# Share of the time then left for plans in which whole ops run again.
-_WHOLE_AGAIN_SHARE = 0.3
+# If pieces may run again: shares of the time left for plans in which each piece runs once, then for
+# plans in which halos run again; for the fewest bytes, and within a limit, where the first seldom
+# fit. Then the share for plans in which whole ops run again.
+_SMALLEST_SHARES, _FITTING_SHARES, _WHOLE_AGAIN_SHARE = (0.75, 0.3), (0.4, 0.4), 0.3
 
 NO_TIME_TO_SPLIT = "too little time is left to look for pieces"
 
@@ -76,12 +75,13 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
     search, limit = split_search(run, source), run.limit
     again = run.request.remat and search.unsplit.packed.peak > search.least.bytes
     no_more_work = run.request.cost_limit == 1.0
-    share = _NO_MORE_WORK_SHARE if no_more_work else _ONCE_SHARE
+    fitting = limit is not None and run.request.cost_limit is None
+    first, then = _FITTING_SHARES if fitting else _SMALLEST_SHARES
     once: Split | None = None
     if again:
-        once = replace(search.smallest(1.0, run.deadline.share(share)), limit=limit)
-    deadline = run.deadline.share(share) if again else run.deadline
-    if limit is not None and run.request.cost_limit is None:
+        once = replace(search.smallest(1.0, run.deadline.share(first)), limit=limit)
+    deadline = run.deadline.share(then) if again else run.deadline
+    if limit is not None and fitting:
         found = search.cheapest(limit, deadline)
     elif once is not None and no_more_work:
         found = once
@@ -93,7 +93,8 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
     if once is None:
         return found
     # Pieces alone, or whole ops that run again, may be better than both together: compare all.
-    if search.unsplit.packed.source is not once.packed.source:
+    least = least_at_once(run, search.unsplit.packed)[0]
+    if search.unsplit.packed.source is not once.packed.source and least < found.packed.peak:
         share = _WHOLE_AGAIN_SHARE
         whole = _run_again(run, search.unsplit, run.deadline.share(share))
         found = _better(run, found, whole)

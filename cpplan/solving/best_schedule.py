@@ -100,13 +100,13 @@ def _without_repetition(run: Run, source: Program) -> Rematerialized:
     assert isinstance(packed.source, Program)
     live, cost = int(packed.problem.live_bytes().max(initial=0)), packed.source.cost
     outcome = RematOutcome((), live, cost, cost, name, RUNS_ONCE)
-    found = Rematerialized(packed, outcome, None, *_least_at_once(run, packed), joint)
+    found = Rematerialized(packed, outcome, None, *least_at_once(run, packed), joint)
     if run.request.cost_limit is not None:
         return _within_pool(run, found)
     return replace(found, limit=_limit(run))
 
 
-def _least_at_once(run: Run, packed: Packed) -> tuple[int, str, str | None]:
+def least_at_once(run: Run, packed: Packed) -> tuple[int, str, str | None]:
     """Bytes that every schedule needs, the name of the bound, and the op that needs them."""
     if run.sharing:
         least = largest_buffer_bound(packed.problem)
