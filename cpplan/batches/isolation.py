@@ -43,8 +43,9 @@ class Processes:
 
     def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
         self._tell = tell
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._runs = 0  # calls of ``run`` that have not ended
         self._stopped = False
 
     def start(self, threads: int) -> subprocess.Popen[bytes]:
@@ -77,7 +78,7 @@ class Processes:
             self._running.discard(process)
 
     def stop(self) -> None:
-        """Kill all processes, wait for them, and refuse to start more."""
+        """Kill all processes, wait for them and for calls of ``run``, and refuse to start more."""
         with self._lock:
             self._stopped = True
             running = tuple(self._running)
@@ -85,6 +86,8 @@ class Processes:
             process.kill()
         for process in running:
             process.wait()
+        with self._lock:
+            self._lock.wait_for(lambda: self._runs == 0)
 
     def run(self, task: Task) -> Row:
         """The task's row; its status tells if the process failed or took too long.
@@ -92,11 +95,17 @@ class Processes:
         If the task lacks compiled loops, they are compiled, once for all tasks, and the task is run
         again: neither its limits nor its plan depend on what was compiled before.
         """
+        with self._lock:
+            self._runs += 1
         try:
             while LACKS in (row := self._run(task)):
                 self._compile(row[LACKS])
         except RuntimeError as error:
             return failed(task, "error", str(error)) | {"machine": machine()}
+        finally:
+            with self._lock:
+                self._runs -= 1
+                self._lock.notify_all()
         return row
 
     def _compile(self, names: Sequence[str]) -> None:

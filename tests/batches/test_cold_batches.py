@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from threading import Event
+from traceback import walk_stack
 
 import pytest
 from support.batch_manifests import DATASETS
@@ -70,6 +71,9 @@ def test_other_tasks_are_planned_while_loops_are_compiled(cold, monkeypatch):
     assert begun.wait(60)
     with pytest.raises(KeyboardInterrupt):
         rows.throw(KeyboardInterrupt)
+    # No thread is left that would begin to compile later, for whoever runs then.
+    stacks = (walk_stack(frame) for frame in sys._current_frames().values())
+    assert all(frame.f_code is not Processes.run.__code__ for s in stacks for frame, _ in s)
     # Easy models need none.
     assert list(cold.rglob("*.loops")) == []
 
