@@ -93,8 +93,10 @@ def split_ops(run: Run, source: Program | Problem) -> Split:
     if once is None:
         return found
     # Pieces alone, or whole ops that run again, may be better than both together: compare all.
+    # Within a limit, fewer bytes are not better, but less work is.
+    most = max(found.packed.peak, limit + 1) if limit is not None and fitting else found.packed.peak
     least = least_at_once(run, search.unsplit.packed)[0]
-    if search.unsplit.packed.source is not once.packed.source and least < found.packed.peak:
+    if search.unsplit.packed.source is not once.packed.source and least < most:
         share = _WHOLE_AGAIN_SHARE
         whole = _run_again(run, search.unsplit, run.deadline.share(share))
         found = _better(run, found, whole)

@@ -363,8 +363,8 @@ def _smaller(
     """Yield the request without a search order, repetitions or pieces, one left out at a time.
 
     Without pieces, runs again and moves, there is none: all smaller searches are candidates of its
-    own. So are pieces alone, and runs again alone, of the search for both. If ``every``, yield the
-    request with any fewer freedoms, the most freedoms first.
+    own. So are, for the fewest bytes, pieces alone and runs again alone of the search for both. If
+    ``every``, yield the request with any fewer freedoms, the most freedoms first.
     """
     freedoms = request.freedoms & useful_freedoms(source)
     if every:
@@ -373,7 +373,8 @@ def _smaller(
                 yield request.without(*left_out)
         return
     programs = freedoms & {"remat", "split"}
-    for name in sorted(freedoms & _LEFT_OUT if len(programs) < 2 else freedoms & {"order"}):
+    both = len(programs) == 2 and request.cost_limit is not None
+    for name in sorted(freedoms & {"order"} if both else freedoms & _LEFT_OUT):
         if request.spill or programs:
             yield request.without(name)
 

@@ -360,6 +360,11 @@ def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
     }  # fmt: skip
     alone = solve(graph, split=True, order="search", deterministic=True, time_limit=1.5)
     assert plan.peak <= alone.peak
+    # To fit into less, each has a search of its own.
+    asked.clear()
+    options = {"memory_limit": plan.peak - 1, "deterministic": True, "time_limit": 1.5}
+    solve(graph, split=True, remat=True, **options)
+    assert {frozenset({"order", "remat"}), frozenset({"order", "split"})} <= {f for f, _ in asked}
 
 
 def test_pieces_that_no_op_can_have_take_no_time(monkeypatch):
