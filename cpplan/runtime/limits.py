@@ -18,9 +18,6 @@ MOST_VALUES_PER_BYTE = 4
 # Most nodes after expanding an ONNX model's functions: a constant, and some for each node.
 MOST_NODES = 20_000
 MOST_NODES_PER_NODE = 50
-# Most elements of an ONNX model's vectors whose values are propagated, as parts of shapes: each
-# takes some 140 bytes.
-MOST_PROPAGATED = 1 << 20
 # Most subgraphs of a TFLite model that run one another, and most bytes of its tensors and operators
 # as a multiple of the file's: parts of a FlatBuffer may be shared by any number of others.
 MOST_CALLERS = 64

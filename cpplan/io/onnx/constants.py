@@ -53,7 +53,7 @@ class SmallConstant:
 
     def _work_out(self) -> None:
         self._worked_out = True
-        stored = _stored_tensor(self._source)
+        stored = stored_tensor(self._source)
         if stored is not None:
             self._value = None if stored.external_data else to_numpy(stored)
             return
@@ -89,7 +89,8 @@ def computed_constant(
     return SmallConstant(node, output, opset, {name: known[name] for name in inputs})
 
 
-def _stored_tensor(source: onnx.TensorProto | onnx.NodeProto) -> onnx.TensorProto | None:
+def stored_tensor(source: onnx.TensorProto | onnx.NodeProto) -> onnx.TensorProto | None:
+    """The tensor of an initializer, or of a Constant that holds one; else ``None``."""
     import onnx
 
     if isinstance(source, onnx.TensorProto):

@@ -1,16 +1,16 @@
 """Shapes of every tensor of an ONNX model: inference, and folded shape arithmetic.
 
-ONNX's own inference does most of the work. Four additions complete it: shape arithmetic, which has
-small constant operands, is computed; most loops keep the shapes of the tensors that they carry; an
-If whose condition is known is replaced by its branch; and ONNX Runtime's operators have rules of
-their own.
+ONNX's own inference does most of the work, of the whole model and then node by node. Four additions
+complete it: shape arithmetic, which has small constant operands, is computed; most loops keep the
+shapes of the tensors that they carry; an If whose condition is known is replaced by its branch; and
+ONNX Runtime's operators have rules of their own.
 """
 
 from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from cpplan.io.onnx.branches import Folds, apply_folds, known_folds
 from cpplan.io.onnx.bytes import Array
-from cpplan.io.onnx.constants import SMALL
+from cpplan.io.onnx.constants import SMALL, stored_tensor
 from cpplan.io.onnx.contrib import infer_contrib
 from cpplan.io.onnx.declarations import (
     check_declarations,
@@ -29,10 +29,9 @@ from cpplan.io.onnx.declarations import (
 from cpplan.io.onnx.dims import OpenDimsError
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.loops import open_turns, settle_loop
-from cpplan.io.onnx.types import bodies_of, static_shape, types_of
+from cpplan.io.onnx.types import bodies_of, set_types, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 from cpplan.model.errors import InputError
-from cpplan.runtime.limits import MOST_PROPAGATED
 
 # Operators whose operands state the extents of their results.
 GROWING = frozenset(
@@ -94,10 +93,8 @@ def infer_shapes(
     folds: list[Folds] = []
     declared = take_declarations(model.graph)
     use_declarations(model.graph, declared, "foreign")
-    propagates = not _has_long_vectors(_infer(model, propagates=False).graph)
     while True:
-        model = _infer(model, propagates=propagates)
-        propagates = propagates and not _has_long_vectors(model.graph)
+        model = _infer(model)
         if hand_through(model.graph) or infer_contrib(model.graph, opset):
             continue
         _answer_shapes(model.graph, ChainMap())
@@ -119,7 +116,7 @@ def infer_shapes(
     contradictions = check_declarations(model.graph, declared, labelled or {})
     typed = model
     if _all_typed(model.graph):
-        typed = _infer(model, propagates=propagates, strict=True)
+        typed = _infer(model, strict=True)
     return Inferred(typed, tuple(folds), tuple(contradictions))
 
 
@@ -138,7 +135,7 @@ def _state_defaults(graph: onnx.GraphProto) -> None:
             node.attribute.append(onnx.helper.make_attribute(name, value))
 
 
-def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) -> onnx.ModelProto:
+def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     """Run ONNX's own inference."""
     import onnx
     from onnx.shape_inference import InferenceError
@@ -149,17 +146,9 @@ def _infer(model: onnx.ModelProto, *, propagates: bool, strict: bool = False) ->
     old = any(e.version < 9 for e in model.opset_import if not e.domain)
     check_type = strict and not old and not model.graph.sparse_initializer
     try:
-        return infer(model, check_type=check_type, strict_mode=strict, data_prop=propagates)
+        return infer(model, check_type=check_type, strict_mode=strict)
     except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
-
-
-def _has_long_vectors(graph: onnx.GraphProto) -> bool:
-    """True if a vector is too long to be part of a shape: propagating it would take much memory."""
-    shapes = map(static_shape, types_of(graph).values())
-    return any(
-        shape is not None and len(shape) == 1 and shape[0] > MOST_PROPAGATED for shape in shapes
-    ) or any(_has_long_vectors(body) for node in graph.node for body in bodies_of(node))
 
 
 def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]) -> None:
@@ -170,18 +159,25 @@ def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto])
     for node in graph.node:
         for body in bodies_of(node):
             _answer_shapes(body, types.new_child())
-        shape = static_shape(types.get(node.input[0])) if len(node.input) == 1 else None
-        if shape is None or not is_standard(node) or len(node.output) != 1:
-            continue
-        if node.op_type == "Shape":
-            bounds = {a.name: a.i for a in node.attribute}
-            answer = np.array(shape[bounds.get("start") : bounds.get("end")], np.int64)
-        elif node.op_type == "Size":
-            answer = np.array(math.prod(shape), np.int64)
-        else:
-            continue
-        value = onnx.numpy_helper.from_array(answer)
-        node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, node.name, value=value))
+        answer = _asked(node, types)
+        if answer is not None:
+            value = onnx.numpy_helper.from_array(answer)
+            node.CopyFrom(
+                onnx.helper.make_node("Constant", [], node.output, node.name, value=value)
+            )
+
+
+def _asked(node: onnx.NodeProto, types: Types) -> Array | None:
+    """The result of a Shape or a Size, if the shape is known; ``None`` for other nodes."""
+    if not is_standard(node) or node.op_type not in ("Shape", "Size") or len(node.output) != 1:
+        return None
+    shape = static_shape(types.get(node.input[0])) if len(node.input) == 1 else None
+    if shape is None:
+        return None
+    if node.op_type == "Size":
+        return np.array(math.prod(shape), np.int64)
+    bounds = {a.name: a.i for a in node.attribute}
+    return np.array(shape[bounds.get("start") : bounds.get("end")], np.int64)
 
 
 def _all_known(graph: onnx.GraphProto) -> bool:
@@ -221,7 +217,7 @@ class _Pass:
     open_loops: dict[str, None] = field(default_factory=dict)
 
     def complete(self, graph: onnx.GraphProto) -> bool:
-        """Make one pass; returns True if it found a type that inference did not know."""
+        """Make one pass; returns True if it found what inference of the whole model did not."""
         self.open_loops.clear()
         return self._graph(graph, ChainMap(), ChainMap())
 
@@ -238,15 +234,20 @@ class _Pass:
             if np.prod(tensor.dims, dtype=float) <= SMALL and not tensor.external_data:
                 values[tensor.name] = to_numpy(tensor)
         progress, nodes = False, []
+        found: dict[str, onnx.TypeProto] = {}
         for node in graph.node:
             for body in bodies_of(node):
                 progress |= self._graph(body, values.new_child(), types.new_child())
             if is_standard(node) and node.op_type == "Loop":
                 progress |= settle_loop(graph, node, values, types, self.settled, self.turns)
                 self.open_loops.update(dict.fromkeys(open_turns(node, values, self.turns)))
-            results = _small_results(node, values, types, self.opsets)
+            asked = _asked(node, types)
+            if asked is None:
+                results = _small_results(node, values, types, self.opsets)
+            else:
+                results = {node.output[0]: asked}
             values.update(results)
-            if results and node.op_type != "Constant":
+            if results and node.op_type not in ("Constant", "Identity"):
                 progress = True
                 for name, value in results.items():
                     tensor = onnx.numpy_helper.from_array(value, name)
@@ -254,40 +255,47 @@ class _Pass:
                         onnx.helper.make_node("Constant", [], [name], node.name, value=tensor)
                     )
                 continue
-            taken_in = _captured_constants(node, values, types)
-            progress |= bool(taken_in)
-            nodes += [*taken_in, node]
+            inferred = _types_of_results(node, values, types, self.opsets)
+            types.update(inferred)
+            found.update(inferred)
+            nodes.append(node)
+        set_types(graph, found)
         if progress:
             nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
             del graph.node[:]
             graph.node.extend(nodes)
-        return progress
+        return progress or bool(found)
 
 
-def _captured_constants(
-    node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, onnx.TypeProto]
-) -> list[onnx.NodeProto]:
-    """Constants of enclosing graphs as the node's own, in place, if its shapes are not known.
+def _types_of_results(
+    node: onnx.NodeProto, values: Values, types: Types, opsets: Mapping[str, int]
+) -> dict[str, onnx.TypeProto]:
+    """Types of a node's outputs that follow from values and types found in this pass.
 
-    Inference does not see the values of captured constants in a body: a Pad whose pads are defined
-    in an enclosing graph, for example, gets no shape.
+    The next inference of the whole model finds them too, but if it were left to that, every Reshape
+    to a computed shape would take a pass of its own.
     """
     import onnx
 
-    def known(names: Iterable[str]) -> bool:
-        return all(static_shape(types.get(name)) is not None for name in names if name)
-
-    if not is_standard(node) or known(node.output) or not known(node.input):
-        return []
-    captured = dict.fromkeys(n for n in node.input if n in values and n not in values.maps[0])
-    own = {name: f"{name}~{node.output[0]}" for name in captured}
-    node.input[:] = [own.get(name, name) for name in node.input]
-    return [
-        onnx.helper.make_node(
-            "Constant", [], [new], new, value=onnx.numpy_helper.from_array(values[name], new)
+    version, names = opsets.get("", 1), [name for name in node.input if name]
+    open_ = [name for name in node.output if name and static_shape(types.get(name)) is None]
+    if (
+        not (is_standard(node) and open_)
+        or bodies_of(node)
+        or any(static_shape(types.get(name)) is None for name in names)
+    ):
+        return {}
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, version, ""),
+            node,
+            {name: types[name] for name in names},
+            {name: onnx.numpy_helper.from_array(values[name]) for name in names if name in values},
+            opset_imports=[onnx.helper.make_opsetid("", version)],
         )
-        for name, new in own.items()
-    ]
+    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError):
+        return {}  # inference of the whole model says what is wrong
+    return {name: found[name] for name in open_ if static_shape(found.get(name)) is not None}
 
 
 def _small_results(
@@ -304,6 +312,9 @@ def _small_results(
         return {}
     if None in shapes and _may_be_large(node, [values[name] for name in inputs]):
         return {}
+    stored = stored_tensor(node)
+    if stored is not None:
+        return {} if stored.external_data else {node.output[0]: to_numpy(stored)}
     try:
         results = make_kernel(node, {}, opsets)({name: values[name] for name in inputs})
     except KernelError:

@@ -202,6 +202,36 @@ def test_values_of_long_vectors_are_not_propagated(text: str) -> None:
     assert grown(text, refusal) < 200_000
 
 
+SMALL_ONES = "int64[2] flat = {6, 4}, int64[1] first = {0}, int64[1] many = {9}, int64[1] end = {1}"
+
+
+def test_computed_shapes_that_follow_from_one_another_are_found_in_one_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # ONNX's inference does not follow a Mod.
+    ops = " ".join(
+        f"s{k} = Shape(x{k}) m{k} = Mod(s{k}, many) b{k} = Slice(m{k}, first, end)"
+        f" r{k} = Concat<axis=0>(rest, b{k}) x{k + 1} = Reshape(x{k}, r{k})"
+        for k in range(12)
+    )
+    text = f"""g (float[2,3,4] x) => (float[M,N] y) <{SMALL_ONES}, int64[1] rest = {{-1}}>
+        {{ x0 = Reshape(x, flat) {ops} y = Relu(x12) }}"""
+    infer, calls = onnx.shape_inference.infer_shapes, []
+    monkeypatch.setattr(
+        onnx.shape_inference, "infer_shapes", lambda *a, **k: calls.append(0) or infer(*a, **k)
+    )
+    assert read(text).tensor["y"].shape == (6, 4)
+    assert len(calls) == 3
+
+
+def test_a_constant_behind_an_identity_is_not_stored_twice() -> None:
+    graph = read(
+        f"""g (float[6,4] x) => (float[M,N] y) <{SMALL_ONES}, float[4] b = {{1, 2, 3, 4}}>
+        {{ s = Shape(x) r = Mod(s, many) c = Identity(b) q = Reshape(x, r) y = Add(q, c) }}"""
+    )
+    assert graph.root["c"] == ("b", 0)
+
+
 def test_a_large_result_is_not_computed_to_find_its_shape() -> None:
     ops = " ".join(f"d{k} = Div(b{k}, two) b{k + 1} = Add(d{k}, b{k})" for k in range(40))
     text = f"""g (float[8,1] x) => (float[M,N] y) <int64[1] two = {{2}}>
