@@ -17,6 +17,10 @@ from cpplan.model.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
+# Operators whose values decide how many results they have.
+COUNTED = frozenset(["Compress", "NonMaxSuppression", "NonZero", "Unique"])
+# The name of all their counts at once.
+EVERY_COUNT = "[count]"
 HIGHEST = 2**62  # bytes: above this, an address plus a size would not fit into 64 bits
 
 
@@ -27,10 +31,12 @@ class OpenDimsError(InputError):
     ----------
     names
         Names of all these dimensions, in the order of the model's inputs.
+    extents
+        An extent for each that may be tried.
     """
 
     def __init__(self, names: Sequence[str], extents: Mapping[str, int]):
-        self.names = tuple(names)
+        self.names, self.extents = tuple(names), dict(extents)
         listed = ", ".join(map(repr, names))
         options = " ".join(f"--dim {shlex.quote(f'{name}={extents[name]}')}" for name in names)
         super().__init__(
@@ -85,7 +91,7 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, dict
         if dim.HasField("dim_value") and dim.dim_value == 0
     }
     scalars = {value.name: value for value in inputs if _is_count(value)}
-    others = {*empty, *scalars, *loop_names(graph)}
+    others = {*empty, *scalars, *run_time_names(graph)}
     for symbol, extent in dims.items():
         if symbol not in symbols and symbol not in others:
             known = f"it has {', '.join(symbols)}" if symbols else "it has none"
@@ -161,18 +167,25 @@ def bind_input(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
             dim.dim_value = dims[name]
 
 
-def loop_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Names under which the numbers of turns of the graph's loops can be given."""
+def run_time_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Names of numbers that only values decide: turns of loops, and counts of results."""
     for node in graph.node:
         if node.op_type == "Loop":
             yield turns_name(node)
+        elif node.op_type in COUNTED:
+            yield from (count_name(node), EVERY_COUNT)
         for body in bodies_of(node):
-            yield from loop_names(body)
+            yield from run_time_names(body)
 
 
 def turns_name(loop: onnx.NodeProto) -> str:
     """The name of the number of turns of a Loop: ``op[turns]``."""
     return f"{loop.name}[turns]"
+
+
+def count_name(node: onnx.NodeProto) -> str:
+    """The name of the number of an operator's results: ``op[count]``."""
+    return node.name + EVERY_COUNT
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

@@ -88,13 +88,14 @@ def settle_loop(
 
 
 def open_turns(
-    node: onnx.NodeProto, values: Mapping[str, Array], turns: Mapping[str, int]
+    node: onnx.NodeProto, values: Mapping[str, Array], types: Mapping[str, onnx.TypeProto]
 ) -> list[str]:
-    """Name for a Loop's number of turns, if the loop collects rows and the number is unknown."""
-    body = bodies_of(node)[0]
-    collects = any(node.output[len(node.input) - 2 :])
-    known = turns_name(node) in turns or trip_count(node, body, values) is not None
-    return [turns_name(node)] if collects and not known else []
+    """Name for a Loop's number of turns, if it decides the shape of an output and is unknown."""
+    rows = [name for name in node.output[len(node.input) - 2 :] if name]
+    unknown = any(static_shape(types.get(name)) is None for name in rows)
+    if not unknown or trip_count(node, bodies_of(node)[0], values) is not None:
+        return []
+    return [turns_name(node)]
 
 
 def trip_count(

@@ -17,7 +17,7 @@ views cost nothing. Random ops, and the rare ops that update state in place, are
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpplan.io.onnx.dims import OpenDimsError, loop_names, open_dims
+from cpplan.io.onnx.dims import OpenDimsError, open_dims, run_time_names
 from cpplan.io.onnx.external import load_external_data
 from cpplan.io.onnx.functions import inline_functions
 from cpplan.io.onnx.names import sort_nodes
@@ -46,7 +46,6 @@ _logger = logging.getLogger(__name__)
 # Extents tried in turn for dimensions other than batches: images, sequences and sound need large
 # ones.
 _EXTENTS = (64, 128, 256, 512, 1024, 4096, 16384)
-_TURNS = 8
 
 
 def read_onnx(
@@ -65,8 +64,10 @@ def read_onnx(
         A file, or a model that is already loaded (it is not changed).
     dims
         Extents of the open dimensions of the model's inputs: by name, or as ``input[axis]`` for an
-        axis without a name. Also values of inputs of one integer, by name; and, as ``op[turns]``,
-        the most turns of a loop that collects rows, if these are only known at run time.
+        axis without a name. Also values of inputs of one integer, by name; and what is only known
+        at run time: as ``op[turns]``, the most turns of a loop that collects rows; as
+        ``op[count]``, the most results of a NonZero, NonMaxSuppression, Compress or Unique, and as
+        ``[count]``, the most of each of these.
     name
         The graph's name; if left out, the file's name without its suffix, or the model's own name.
 
@@ -213,7 +214,7 @@ def translate_prepared(
     try:
         return _translate(model, dims, name, kept)
     except OpenDimsError as error:
-        extents = suggest_extents(model.graph, error.names, attempt)
+        extents = suggest_extents(model.graph, error, attempt)
         raise OpenDimsError(tuple(extents), extents) from None
 
 
@@ -297,21 +298,24 @@ def _drop_weights(graph: onnx.GraphProto) -> None:
 
 def suggest_extents(
     graph: onnx.GraphProto,
-    names: Sequence[str],
+    asked: OpenDimsError,
     attempt: Callable[[Mapping[str, int]], onnx.GraphProto],
 ) -> dict[str, int]:
     """Extents of open dimensions at which the model can be read; if none fit, the first tried.
 
-    Batches are 1, all other extents are equal, and loops turn a few times.
+    Batches are 1, all other extents are equal, loops turn a few times, and operators that count
+    their results give all that they can.
 
     Parameters
     ----------
-    names
+    asked
         The dimensions to bind.
     attempt
         Function from extents to the model's typed graph; raises ``InputError`` if they do not fit.
     """
-    fixed = dict.fromkeys(loop_names(graph), _TURNS) | dict.fromkeys(_batches(graph), 1)
+    names, at_run_time = asked.names, set(run_time_names(graph))
+    fixed = {name: asked.extents[name] for name in names if name in at_run_time}
+    fixed |= dict.fromkeys(_batches(graph), 1)
     first: dict[str, int] | None = None
     for extent in _EXTENTS if any(name not in fixed for name in names) else _EXTENTS[:1]:
         extents = {name: fixed.get(name, extent) for name in names}
@@ -320,7 +324,7 @@ def suggest_extents(
             try:
                 found = attempt(extents)
             except OpenDimsError as error:
-                extents.update(dict.fromkeys(error.names, _TURNS))
+                extents.update(error.extents)
                 found = attempt(extents)
         except InputError:
             continue

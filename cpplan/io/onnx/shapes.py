@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,14 @@ from cpplan.io.onnx.branches import Folds, apply_folds, known_folds
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.constants import SMALL, stored_tensor
 from cpplan.io.onnx.contrib import infer_contrib
+from cpplan.io.onnx.counted import counted_types, most_results
 from cpplan.io.onnx.declarations import (
     check_declarations,
     hand_through,
     take_declarations,
     use_declarations,
 )
-from cpplan.io.onnx.dims import OpenDimsError
+from cpplan.io.onnx.dims import EVERY_COUNT, OpenDimsError, count_name
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.loops import open_turns, settle_loop
 from cpplan.io.onnx.types import bodies_of, set_types, static_shape, types_of
@@ -38,6 +39,8 @@ GROWING = frozenset(
     ["ConstantOfShape", "EyeLike", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"]
 )
 
+# Turns that a loop is assumed to make, to find all that is unknown.
+_TURNS = 8
 # Defaults of attributes that ONNX's inference does not see, or takes for 0.
 _UNSEEN_DEFAULTS = {"MeanVarianceNormalization": ("axes", [0, 2, 3]), "STFT": ("onesided", 1)}
 
@@ -62,7 +65,7 @@ class Inferred:
 
 def infer_shapes(
     model: onnx.ModelProto,
-    turns: Mapping[str, int] | None = None,
+    given: Mapping[str, int] | None = None,
     kept: Collection[str] = (),
     labelled: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Inferred:
@@ -70,8 +73,8 @@ def infer_shapes(
 
     Parameters
     ----------
-    turns
-        Numbers of turns of loops that are only known at run time, by :func:`turns_name`.
+    given
+        Numbers that are only known at run time, by name: turns of loops, and counts of results.
     kept
         Conditions of Ifs that are not folded.
     labelled
@@ -84,12 +87,12 @@ def infer_shapes(
         If ONNX's inference rejects the model, an output is declared with elements of a wrong type,
         or a loop carries a tensor whose shape changes.
     OpenDimsError
-        If a shape depends on an unknown number of turns of a loop.
+        If a shape depends on a number of turns or of results that is not given.
     """
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", 1)
     _state_defaults(model.graph)
-    pass_ = _Pass(opsets, turns or {})
+    pass_ = _Pass(opsets, given or {})
     folds: list[Folds] = []
     declared = take_declarations(model.graph)
     use_declarations(model.graph, declared, "foreign")
@@ -109,10 +112,14 @@ def infer_shapes(
             continue
         if use_declarations(model.graph, declared, "ready"):
             continue
-        if not use_declarations(model.graph, declared, "all"):
+        if use_declarations(model.graph, declared, "all"):
+            continue
+        pass_.assumes = True
+        if not pass_.complete(model.graph):
             break
-    if pass_.open_loops and not _all_known(model.graph):
-        raise OpenDimsError(tuple(pass_.open_loops), dict.fromkeys(pass_.open_loops, 1))
+    if pass_.assumed:
+        asked = _in_short(pass_.assumed)
+        raise OpenDimsError(tuple(asked), asked)
     contradictions = check_declarations(model.graph, declared, labelled or {})
     typed = model
     if _all_typed(model.graph):
@@ -183,8 +190,7 @@ def _asked(node: onnx.NodeProto, types: Types) -> Array | None:
 def _all_known(graph: onnx.GraphProto) -> bool:
     types = types_of(graph)
     return all(
-        all(static_shape(types.get(name)) is not None for name in node.output if name)
-        and all(_all_known(body) for body in bodies_of(node))
+        _all_static(node.output, types) and all(_all_known(body) for body in bodies_of(node))
         for node in graph.node
     )
 
@@ -205,20 +211,22 @@ class _Pass:
 
     Attributes
     ----------
+    given
+        Numbers of turns and of results that are only known at run time, by name.
+    assumes, assumed
+        True if other numbers may be assumed, and those that are.
     settled
         Shapes set for loops, so that none is set twice.
-    open_loops
-        Names for the numbers of turns of loops that collect rows, if not known.
     """
 
     opsets: Mapping[str, int]
-    turns: Mapping[str, int]
+    given: Mapping[str, int]
+    assumes: bool = False
+    assumed: dict[str, int] = field(default_factory=dict)
     settled: set[tuple[str, str]] = field(default_factory=set)
-    open_loops: dict[str, None] = field(default_factory=dict)
 
     def complete(self, graph: onnx.GraphProto) -> bool:
         """Make one pass; returns True if it found what inference of the whole model did not."""
-        self.open_loops.clear()
         return self._graph(graph, ChainMap(), ChainMap())
 
     def _graph(
@@ -239,8 +247,10 @@ class _Pass:
             for body in bodies_of(node):
                 progress |= self._graph(body, values.new_child(), types.new_child())
             if is_standard(node) and node.op_type == "Loop":
-                progress |= settle_loop(graph, node, values, types, self.settled, self.turns)
-                self.open_loops.update(dict.fromkeys(open_turns(node, values, self.turns)))
+                unknown = open_turns(node, values, types) if self.assumes else []
+                self.assumed |= dict.fromkeys(unknown, _TURNS)
+                turns = {**self.assumed, **self.given}
+                progress |= settle_loop(graph, node, values, types, self.settled, turns)
             asked = _asked(node, types)
             if asked is None:
                 results = _small_results(node, values, types, self.opsets)
@@ -256,6 +266,7 @@ class _Pass:
                     )
                 continue
             inferred = _types_of_results(node, values, types, self.opsets)
+            inferred = inferred or self._counted(node, types)
             types.update(inferred)
             found.update(inferred)
             nodes.append(node)
@@ -265,6 +276,35 @@ class _Pass:
             del graph.node[:]
             graph.node.extend(nodes)
         return progress or bool(found)
+
+    def _counted(self, node: onnx.NodeProto, types: Types) -> dict[str, onnx.TypeProto]:
+        """Types of a node's outputs, if their extents are a number that only values decide."""
+        most, name = most_results(node, types), count_name(node)
+        if most is None or _all_static(node.output, types):
+            return {}
+        if name in self.given:
+            count = self.given[name]
+        elif EVERY_COUNT in self.given:
+            count = min(most, self.given[EVERY_COUNT])
+        elif self.assumes:
+            count = self.assumed[name] = most
+        else:
+            return {}
+        return counted_types(node, types, count)
+
+
+def _in_short(assumed: Mapping[str, int]) -> dict[str, int]:
+    """Names and numbers to ask for: several counts under the name of all."""
+    counts = [number for name, number in assumed.items() if name.endswith(EVERY_COUNT)]
+    if len(counts) < 2:
+        return dict(assumed)
+    others = {name: n for name, n in assumed.items() if not name.endswith(EVERY_COUNT)}
+    return {**others, EVERY_COUNT: max(counts)}
+
+
+def _all_static(names: Iterable[str], types: Types) -> bool:
+    """True if the shapes of these tensors are known; an empty name is none."""
+    return all(static_shape(types.get(name)) is not None for name in names if name)
 
 
 def _types_of_results(
@@ -278,12 +318,10 @@ def _types_of_results(
     import onnx
 
     version, names = opsets.get("", 1), [name for name in node.input if name]
-    open_ = [name for name in node.output if name and static_shape(types.get(name)) is None]
-    if (
-        not (is_standard(node) and open_)
-        or bodies_of(node)
-        or any(static_shape(types.get(name)) is None for name in names)
-    ):
+    if not is_standard(node) or bodies_of(node) or not _all_static(names, types):
+        return {}
+    open_ = [name for name in node.output if not _all_static([name], types)]
+    if not open_:
         return {}
     try:
         found = onnx.shape_inference.infer_node_outputs(

@@ -174,8 +174,73 @@ def test_an_input_without_a_shape_is_named() -> None:
 
 
 def test_a_shape_that_depends_on_values_names_tensor_and_op() -> None:
-    message = refusal("g (float[4] x) => (int64[1,K] y) { t = Relu(x) y = NonZero(t) }")
-    assert "tensor 'y' written by op 'NonZero_1' has an unknown shape" in message
+    message = refusal("g (float[1,4] x, int64[2] n) => (float[A,B] y) { y = Expand(x, n) }")
+    assert "tensor 'y' written by op 'Expand_0' has an unknown shape" in message
+
+
+# --- results that values count --------------------------------------------------------------------
+
+COUNTED = {
+    "NonZero": ("float[2,6] x", "y = NonZero(x)", {"y": (2, 5)}, 12),
+    "Compress": ("float[6,2] x, bool[6] c", "y = Compress<axis=-2>(x, c)", {"y": (5, 2)}, 6),
+    "Compress of all": ("float[6,2] x, bool[9] c", "y = Compress(x, c)", {"y": (5,)}, 12),
+    "Unique": (
+        "float[6,2] x",
+        "y, i, v, n = Unique(x)",
+        {"y": (5,), "i": (5,), "v": (12,), "n": (5,)},
+        12,
+    ),
+    "Unique rows": ("float[6,2] x", "y, , v = Unique<axis=0>(x)", {"y": (5, 2), "v": (6,)}, 6),
+    "NonMaxSuppression": (
+        "float[1,6,4] b, float[1,2,6] s",
+        "y = NonMaxSuppression(b, s)",
+        {"y": (5, 3)},
+        12,
+    ),
+}
+
+
+@pytest.mark.parametrize(("inputs", "body", "shapes", "most"), COUNTED.values(), ids=COUNTED)
+def test_results_that_values_count_take_their_number(
+    inputs: str, body: str, shapes: dict[str, tuple[int, ...]], most: int
+) -> None:
+    text = f"g ({inputs}) => ({', '.join(f'double {name}' for name in shapes)}) {{ {body} }}"
+    loaded = model(text)
+    for value in loaded.graph.output:
+        value.ClearField("type")
+        value.type.tensor_type.elem_type = TensorProto.INT64
+    if "x" in inputs and "NonZero" not in body:
+        loaded.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    op = body.split("=")[1].split("<")[0].split("(")[0].strip() + "_0"
+    assert f"--dim '{op}[count]={most}'" in refusal(loaded)
+    for name in (f"{op}[count]", "[count]"):
+        tensors = read_onnx(loaded, {name: 5}).tensor
+        assert {name: tensors[name].shape for name in shapes} == shapes
+    with pytest.raises(InputError, match=f"must be at most {most}, .*, not {most + 1}"):
+        read_onnx(loaded, {f"{op}[count]": most + 1})
+    assert (
+        read_onnx(loaded, {"[count]": 999}).tensor["y"].size
+        == read_onnx(loaded, {f"{op}[count]": most}).tensor["y"].size
+    )
+
+
+FOUND = """g (float[2,6] x, bool[12] c) => (int64[R,K] y, float[L] z) {
+    t = Relu(x) n = NonZero(t) y = Neg(n) q = Compress(t, c) z = Exp(q) }"""
+
+
+def test_several_counts_are_asked_for_together() -> None:
+    assert "dimension '[count]' is unbound: give extents, e.g. --dim '[count]=12'" in refusal(FOUND)
+    graph = read(FOUND, **{"NonZero_1[count]": 4, "[count]": 7})
+    assert (graph.tensor["y"].shape, graph.tensor["z"].shape) == ((2, 4), (7,))
+
+
+def test_a_plan_for_the_most_results_serves_when_there_are_fewer() -> None:
+    loaded, dims = model(FOUND), {"[count]": 12}
+    plan = cpplan.solve(read_onnx(loaded, dims), in_place=True)
+    inputs = {"x": np.eye(2, 6, dtype=np.float32), "c": np.arange(12) % 3 == 0}
+    outputs = execute(loaded, plan, dims=dims, inputs=inputs).outputs
+    assert outputs["y"].tolist() == [[0, -1], [0, -1]]
+    assert outputs["z"].shape == (4,)
 
 
 # --- vectors that are part of no shape ------------------------------------------------------------
