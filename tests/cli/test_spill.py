@@ -67,6 +67,7 @@ def test_options_that_contradict_spilling_are_refused(
     assert wanted in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of ExecuTorch, if installed
 def test_compare_lists_eviction_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", CELL, *TWO_POOLS, "--json", "-"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -80,6 +81,7 @@ def test_compare_lists_eviction_rules(capsys: pytest.CaptureFixture[str]) -> Non
 TIMED = ["--objective", "time", "--pool", "dram,read_bandwidth=4,write_bandwidth=2"]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of ExecuTorch, if installed
 def test_compare_ranks_by_time_where_time_is_minimised(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["compare", CELL, *TWO_POOLS[:-2], *TIMED, "--json", "-"]
     assert main(command) == 0

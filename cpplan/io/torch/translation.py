@@ -130,7 +130,10 @@ class _Translator:
                 self._hand_back(node)
             elif is_part(node, self.values):
                 whole, key = node.args[0], node.args[1]
-                self.names[node] = self.names[whole][key]
+                self.names[node], self.values[node] = (
+                    self.names[whole][key],
+                    self.values[whole][key],
+                )
                 self.origins[node] = self.origins[whole]
             elif is_op(node, self.values):
                 self._define(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
@@ -65,6 +67,8 @@ def test_parameters_are_constants_and_results_outputs():
     [
         (lambda y: y[1:, 2:], ("exp", 4 * (4 + 2), 4 * (4 + 2))),  # rows of 4, two left over
         (lambda y: y.split(1)[2], ("exp", 32, 16)),
+        (lambda y: y.split(2, 1)[1].t(), ("exp", 8, 40)),
+        (lambda y: y.chunk(2, 1)[1].unbind(1)[1].unsqueeze(0), ("exp", 12, 36)),
         (lambda y: y.select(1, 3), ("exp", 4 * 3, 4 * 9)),
         (lambda y: y.reshape(6, 2), ("exp", 0, 48)),
         (lambda y: y.t().reshape(-1), None),  # moves elements
@@ -80,9 +84,19 @@ def test_parameters_are_constants_and_results_outputs():
 )
 def test_views_keep_their_byte_offset(function, view):
     """``(base, byte offset, bytes)`` of the result within the 3 x 4 floats of ``exp``."""
-    graph = cpplan.load(exported(lambda x: function(torch.exp(x)) + 0, torch.randn(3, 4)))
-    read = graph.tensor[graph.ops[-1].inputs[0]]
-    assert (None if read.view_of is None else (*read.view_of, read.nbytes)) == view
+    program = exported(lambda x: function(torch.exp(x)) + 0, torch.randn(3, 4))
+    for loaded in (program, _saved(program)):
+        graph = cpplan.load(loaded)
+        read = graph.tensor[graph.ops[-1].inputs[0]]
+        assert (None if read.view_of is None else (*read.view_of, read.nbytes)) == view
+
+
+def _saved(program):
+    """The program as torch reads it from a file, without the offsets of views."""
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
 
 
 def test_a_module_without_shapes_needs_inputs():
