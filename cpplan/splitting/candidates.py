@@ -17,6 +17,8 @@ from cpplan.splitting.frontier import Choice, Division, Frontier
 # Multiples of the smallest estimated peak. The divisions with the fewest pieces within these
 # peaks are packed first, in this order: a few large buffers leave fewer holes.
 _LOOSER = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
+# Multiples of the smallest estimated peak for a first plan of few pieces.
+_QUICK = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0)
 # Ratio between neighbours in the grid of all other peaks tried.
 _ROOM_RATIO = 1.04
 # Grid of costs, as multiples of the cost of running every op once.
@@ -69,27 +71,47 @@ class Candidates:
         self._base, self._seen = base, seen
         self._within: dict[int, list[Division]] = {}
 
-    def nearest_first(self, high: Callable[[], int]) -> Iterator[Division]:
+    def nearest_first(self, high: Callable[[], int], quick: float = math.inf) -> Iterator[Division]:
         """Candidates of rooms up to ``high``, beginning with the rooms that most often win.
 
-        First comes the division with the fewest pieces of each room, then all others.
+        First comes the division with the fewest pieces of each room, then all others. If the very
+        first has more than ``quick`` pieces, one of fewer comes before it.
         """
         if not self._known:
             return
         rooms = self._rooms(high())
-        least = self._known[-1].peak
-        first = [
-            min(rooms, key=lambda room: abs(math.log(room / (least * factor))))
-            for factor in _LOOSER
-            if rooms and least > 0
-        ]
-        rooms = list(dict.fromkeys([*first, *rooms]))
+
+        def nearest(factors: Sequence[float]) -> list[int]:
+            least = self._known[-1].peak if rooms else 0
+            return [
+                min(rooms, key=lambda room: abs(math.log(room / (least * factor))))
+                for factor in factors
+                if least > 0
+            ]
+
+        rooms = list(dict.fromkeys([*nearest(_LOOSER), *rooms]))
         for found in chain(
+            self._quick(rooms[:1], nearest(_QUICK), quick),
             (division for room in rooms for division in self._fewest(room)[-1:]),
             (division for room in rooms for division in self._fewest(room)),
         ):
             if found.peak <= high() and self._is_new(found):
                 yield found
+
+    def _quick(self, first: Sequence[int], rooms: Sequence[int], most: float) -> Iterator[Division]:
+        """The division in the least room with at most ``most`` pieces, if the first has more.
+
+        If all have more, the one with the fewest.
+        """
+        if all(division.pieces <= most for room in first for division in self._fewest(room)[-1:]):
+            return
+        found: list[Division] = []
+        for room in rooms:
+            found += self._fewest(room)[-1:]
+            if found and found[-1].pieces <= most:
+                break
+        if found:
+            yield min(found, key=lambda division: division.pieces)
 
     def lightest_first(self, high: int, weigh: Callable[[Division], int]) -> Iterator[Division]:
         """Candidates of rooms up to ``high``, the least weight first."""

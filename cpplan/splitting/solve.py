@@ -40,6 +40,8 @@ _LEAST_PACE, _FIRST_DERIVED = 3e-5, 4.0
 _REGIONS_SHARE = 0.4
 # Share of the time left for plans by heuristics alone.
 _TRIALS_SHARE = 0.5
+# Share of the time left that the first plan may take; else one of fewer pieces comes before it.
+_QUICK_SHARE = 0.5
 # Share of the time left for each plan that is packed again.
 _AGAIN_SHARE = 0.25
 # Share of the time left for the best order of a plan's pieces, and of single lines.
@@ -395,7 +397,7 @@ class SplitSearch:
         if self._weighed:
             order = candidates.lightest_first(int(min(below - 1, limit)), self._weight)
         else:
-            order = candidates.nearest_first(lambda: int(below) - 1)
+            order = candidates.nearest_first(lambda: int(below) - 1, self._quick(deadline))
         for division in order:
             if (until or deadline).expired():
                 return
@@ -409,6 +411,16 @@ class SplitSearch:
                 # The time to check a plan is proportional to the time to derive it.
                 deadline.reserve(self._checks + _CHECKED * split.derived)
             yield split
+
+    def _quick(self, deadline: Deadline) -> float:
+        """Pieces of a plan that leaves time for others: derived, packed and checked.
+
+        By the clock, a plan that takes too long is dropped; by counted work, none is.
+        """
+        if deadline.endless:
+            return math.inf
+        pace = max(WORK_PER_PIECE, self._pace)
+        return _QUICK_SHARE * deadline.remaining() / (pace * (1 + _SLOWER + _CHECKED))
 
     def _weight(self, division: Division) -> int:
         return division.peak + division.weight - self._once
@@ -427,9 +439,8 @@ class SplitSearch:
         # Without cuts it is the program without pieces, at best in another order.
         if not graph.cuts or len(program.order) > self._frontier.most_pieces:
             return None
-        # By the clock, what begins within a share of the time may last beyond it.
-        until = deadline if deadline.endless else self._deadline
-        packed = self._pack(program, until, quick=True)
+        # What begins within a share of the time may last beyond it.
+        packed = self._pack(program, self._deadline, quick=True)
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import replace
@@ -21,12 +22,16 @@ from cpplan.model.pieces import Pieces
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.report.html.plan_data import plan_data
+from cpplan.runtime.deadline import Deadline
+from cpplan.splitting.candidates import Candidates
+from cpplan.splitting.frontier import Frontier
 from cpplan.splitting.piece_graph import split_graph
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region
 from cpplan.splitting.schedule import after_what_they_wait_for
 from cpplan.splitting.styles import Style
 from cpplan.splitting.written_in_turn import with_writers_together
+from tests.support.sources import ROOT
 from tests.support.split_networks import Network
 from tests.support.split_oracle import random_twins
 
@@ -538,3 +543,31 @@ def test_whole_ops_that_write_in_turn_keep_the_given_order() -> None:
 def test_pieces_run_after_what_they_wait_for(order: list[int], expected: list[int]) -> None:
     # 1 waits for 0, 2 for 0, and 3 for 1.
     assert after_what_they_wait_for(order, [(), (0,), (0,), (1,)]) == expected
+
+
+@pytest.fixture(scope="module")
+def mobilenet() -> Graph:
+    return cpplan.load(ROOT / "datasets/zoo/mobilenet_v2.infer.json.gz")
+
+
+def test_pieces_begun_in_a_share_of_the_time_are_packed_after_it(mobilenet: Graph) -> None:
+    plan = cpplan.solve(
+        mobilenet, split=True, remat=True, cost_limit=1.1, time_limit=0.2, deterministic=True
+    )
+    assert plan.peak is not None
+    assert plan.peak < 2_000_000  # 9,633,792 without pieces
+
+
+def test_a_division_of_few_pieces_comes_first_if_the_best_takes_long(mobilenet: Graph) -> None:
+    deadline = Deadline(0.2, deterministic=True)
+    frontier = Frontier(SplitProblem(to_anf(mobilenet), Residency()), deadline)
+    known = frontier.divisions()
+
+    def first(quick: float) -> int:
+        candidates = Candidates(frontier, known, math.inf, 1.0, set())
+        return next(candidates.nearest_first(lambda: 5_000_000, quick)).pieces
+
+    usual = first(math.inf)
+    assert first(usual) == usual
+    assert first(usual / 2) <= usual / 2
+    assert first(1) < usual
