@@ -6,23 +6,12 @@ from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, to_anf
-from cpplan.runtime.budget import Tuning, using
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.problem import SpillProblem, spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
-from cpplan.spilling.search.orders import climb_orders, flatten
 from cpplan.spilling.search.repacking import Repacking
-from cpplan.spilling.tuning import SpillingTuning
 
 _ENDLESS = Deadline(float("inf"))
-
-
-def use_orders() -> None:
-    """Climb for one turn from the order of seven ops."""
-    program, problem = _overlapping()
-    flat = flatten(program.graph, problem, program.order, share=False)
-    with using(Tuning({SpillingTuning: SpillingTuning(climb_turns=1)})):
-        climb_orders(flat, [program.order], _ENDLESS, 0)
 
 
 def use_addresses() -> None:

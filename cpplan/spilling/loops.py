@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from cpplan.runtime.compiled import LoopGroup
 
-ORDERS = LoopGroup(
-    "spilling",
-    ("cpplan.spilling.search.order_kernel",),
-    "cpplan.spilling.first_uses:use_orders",
-)
 ADDRESSES = LoopGroup(
     "evictions by address",
     ("cpplan.spilling.search.address_kernel",),
@@ -19,4 +14,4 @@ REPACKING = LoopGroup(
     ("cpplan.spilling.search.gap_kernel", "cpplan.spilling.search.window_kernel"),
     "cpplan.spilling.first_uses:use_repacking",
 )
-LOOPS = (ORDERS, ADDRESSES, REPACKING)
+LOOPS = (ADDRESSES, REPACKING)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
 
+from cpplan.model.order_problem import OrderProblem
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.ordering import heuristics
+from cpplan.ordering.solve import search_order
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget, tuned
 from cpplan.runtime.deadline import TimeUpError
+from cpplan.spilling import heuristics as evictions
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.cp_sat_gaps import make_model
 from cpplan.spilling.crowded_ops import live_problem
@@ -31,8 +36,9 @@ from cpplan.spilling.search.one_order import (
 )
 from cpplan.spilling.tuning import active
 
-# If orders are searched: share of the time for the given order.
-_GIVEN_SHARE = 0.25
+# If orders are searched: share of the time for the given order; share of the time left for the
+# orders of heuristics, and the eviction rule that ranks them.
+_GIVEN_SHARE, _RULES_SHARE, _EVICTION = 0.25, 0.3, "belady"
 # If the slow pool has a copy engine: share of the time for running copies beside ops.
 _HIDING_SHARE = 0.15
 
@@ -108,7 +114,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
             Program(graph, order), given.residency, given.pools, share=share, time=given.time,
             report=given.report,
         )  # fmt: skip
-        other.every_order, other.below = bound, best.most
+        other.every_order = bound
         return other
 
     def place(choice: Ordered) -> bool | None:
@@ -127,13 +133,16 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
             exhausted = least is None
             bound = max(bound, MovedBound(least or 0, ALL_ORDERS), key=lambda one: one.value)
     if not settled() and given.allows(4, budget.deadline) and not budget.deadline.expired():
-        low = _least_peak(given, budget)
+        live = live_problem(graph, given.problem, program.order, share=share)
+        low = search_order(
+            live, np.array(program.order, np.int64), budget.share(active().order_share)
+        )
         proved = bound_of_peak(given.problem, low.bound)
         bound = max(bound, proved, key=lambda one: one.value)
-        for order, name in _orders(given, low, budget):
+        for other, name in _orders(given, live, low, search_at, budget):
             if settled() or budget.deadline.expired():
                 break
-            other = search_at(order)
+            other.below = best.most
             _run(other, budget.share(SEARCH_SHARE))
             if best.choice is None or (
                 other.choice is not None and other.choice.paid < best.choice.paid
@@ -147,32 +156,35 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     )  # fmt: skip
 
 
-def _least_peak(given: SpillSearch, budget: Budget) -> OrderOutcome:
-    """An order that needs little room without moves, and a bound on what all orders need."""
-    from cpplan.ordering.solve import search_order
-
-    order = given.program.order
-    live = live_problem(given.program.graph, given.problem, order, share=given.share)
-    return search_order(live, np.array(order, np.int64), budget.share(active().order_share))
-
-
 def _orders(
-    given: SpillSearch, least: OrderOutcome, budget: Budget
-) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield orders that may move fewer bytes, the most promising first, each once."""
-    from cpplan.spilling.search.orders import NAME, climb_orders, flatten
+    given: SpillSearch,
+    live: OrderProblem,
+    low: OrderOutcome,
+    search_at: Callable[[tuple[int, ...]], SpillSearch],
+    budget: Budget,
+) -> Iterator[tuple[SpillSearch, str]]:
+    """Yield searches at other orders: that of least live bytes, then those of heuristics.
 
-    program, tuning = given.program, active()
-    starts = list(dict.fromkeys((tuple(program.order), tuple(least.order.tolist()))))
-    flat = flatten(program.graph, given.problem, program.order, share=given.share)
-    climbed = climb_orders(flat, starts, budget.share(tuning.climb_share).deadline, budget.seed)
-    seen = {tuple(program.order)}
-    for value, order in climbed:
-        if order not in seen and value < 1 << 59:
-            seen.add(order)
-            yield order, NAME
-    if starts[-1] not in seen:
-        yield starts[-1], least.found_by
+    Of these, the one where an eviction rule moves the fewest bytes comes first.
+    """
+    first = tuple(low.order.tolist())
+    seen = {given.program.order}
+    if first not in seen:
+        seen.add(first)
+        yield search_at(first), low.found_by
+    share, evict = budget.share(_RULES_SHARE).deadline, evictions.get(_EVICTION)
+    found: list[tuple[float, SpillSearch, str]] = []
+    for name in heuristics.names():
+        with suppress(TimeUpError):  # also of loops that are not compiled in time
+            order = tuple(heuristics.get(name)(live, share).tolist())
+            if order not in seen:
+                seen.add(order)
+                search = search_at(order)
+                kept = evict(search.problem, share)
+                paid = math.inf if kept is None else int(search.problem.paid(kept).sum())
+                found.append((paid, search, name))
+    for _, search, name in sorted(found, key=lambda one: one[0]):
+        yield search, name
 
 
 def room_price(

@@ -21,9 +21,7 @@ class SpillingTuning:
     order_share
         If orders are searched: share of the time for orders of least live bytes.
     climb_share
-        Share of the time then left for orders that move fewer bytes.
-    climb_turns
-        Most turns of hill climbing.
+        Share of the time left for schedules that run ops again instead of moving their results.
     every_order_ops
         Most ops of a graph for which that bound is computed.
     every_choice_ops
@@ -38,7 +36,6 @@ class SpillingTuning:
     window_widths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024, 2048)
     order_share: float = 0.2
     climb_share: float = 0.5
-    climb_turns: int = 200
     every_order_ops: int = 20_000
     every_choice_ops: int = 12
     cp_sat_gaps: int = 100_000

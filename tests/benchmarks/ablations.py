@@ -50,8 +50,8 @@ from cpplan.remat.search.descent import Descent
 from cpplan.runtime.budget import Budget, Tuning, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving.tuning import make_tuning
+from cpplan.spilling import solve as spilling_solve
 from cpplan.spilling.search import one_order
-from cpplan.spilling.search import orders as spilling_orders
 from cpplan.spilling.search.one_order import SpillSearch
 from cpplan.splitting import frontier
 from cpplan.symbolic import layout
@@ -443,9 +443,9 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
         MOVED,
         ((one_order, "prices_of_full_steps", lambda *_: {}),),
     ),
-    "moves without a climb over orders": (
+    "moves without orders of heuristics": (
         MOVED_IN_ORDERS,
-        ((spilling_orders, "climb_orders", lambda *_: iter(())),),
+        ((spilling_solve.heuristics, "names", lambda: ()),),
     ),
     "moves without every choice": (MOVED_IN_ORDERS, {"spilling": {"every_choice_ops": 0}}),
     "moves without the bound of orders": (MOVED_IN_ORDERS, {"spilling": {"every_order_ops": 0}}),

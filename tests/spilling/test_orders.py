@@ -13,20 +13,18 @@ from cpplan import Graph, Op, Pool, Tensor
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.certificates import ForcedAt, ForcedMoves, RoomPrices
 from cpplan.model.errors import InputError, VerificationError
-from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.model.small_graphs import kept_meanwhile
 from cpplan.program.anf import to_anf
-from cpplan.runtime.budget import make_budget
+from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.spilling import cp_sat_gaps, heuristics
+from cpplan.spilling import cp_sat_gaps, heuristics, solve
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.every_order import bound_of_every_order
 from cpplan.spilling.heuristics import Eviction
 from cpplan.spilling.problem import spill_problem
-from cpplan.spilling.search import addresses, one_order, orders, repacking
+from cpplan.spilling.search import addresses, one_order, repacking
 from cpplan.spilling.search.one_order import SpillSearch
-from cpplan.spilling.search.orders import FlatOrders
 from cpplan.verification.verifier import check_plan
 from tests.benchmarks.time_limits import GRAPHS
 
@@ -180,25 +178,24 @@ def test_solvers_begin_later_the_more_full_steps_gaps_cross(
     assert cp_sat_gaps.seconds_to_begin(roomy) == cp_sat_gaps._SOLVER_SECONDS
 
 
-def test_a_climb_over_large_orders_looks_at_the_time_often(
+def test_orders_of_heuristics_come_with_the_fewest_bytes_of_an_eviction_rule_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sizes = []
+    graph, pools = GRAPHS["anywhere"](120), (Pool("fast", 1 << 12), Pool("slow"))
+    tried = []
 
-    def climb(flat: FlatOrders, order: Ints, value: int, draws: Ints, scratch: object) -> int:
-        sizes.append(len(draws))
-        return value
+    def run(search: SpillSearch, budget: Budget) -> None:
+        kept = heuristics.get("belady")(search.problem, Deadline(10))
+        assert kept is not None
+        tried.append((search.program.order, int(search.problem.paid(kept).sum())))
 
-    monkeypatch.setattr(orders, "climb", climb)
-    pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
-    for ops, least, most in ((60, 200, 200), (3000, 1, 10)):
-        graph = GRAPHS["fan_out"](ops)
-        program = to_anf(graph)
-        problem = spill_problem(program, Residency(), pools)
-        flat = orders.flatten(graph, problem, program.order, share=False)
-        sizes.clear()
-        orders.climb_orders(flat, [program.order], Deadline(1, deterministic=True), 0)
-        assert least <= min(sizes) <= max(sizes) <= most
+    monkeypatch.setattr(solve, "_run", run)
+    cpplan.solve(graph, pools=pools, spill=True, order="search", time_limit=5, deterministic=True)
+    given, least, *others, again = tried
+    # The last search is that at the given order alone.
+    assert given == again
+    assert len({order for order, _ in (given, least, *others)}) == len(others) + 2 >= 5
+    assert [paid for _, paid in others] == sorted(paid for _, paid in others)
 
 
 def test_rules_that_differ_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
