@@ -45,8 +45,6 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # With several pools: share of the time left for each choice of candidates.
 _POOLS_CHOICE_SHARE = 0.6
-# With several pools: share of the time left for packing with one candidate fewer.
-_POOLS_MOVE_SHARE = 0.1
 
 
 def pack_in_pools(
@@ -207,7 +205,7 @@ class Choices:
             if candidate is None:
                 break
             tried.add(candidate)
-            slot = deadline.share(_POOLS_MOVE_SHARE)
+            slot = deadline.share(_POOLS_CHOICE_SHARE)
             best = min(best, self._choose(best.skip | {candidate}, slot), key=Choice.value)
         return best
 
