@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from cpplan.model.problem import Ints
@@ -18,8 +19,8 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # Orders along which values are also retained by minimum cuts, besides those by need.
 _CUT_ORDERS = 2
-# Extra cost of the best start, as a share of running every op once, above which values are also
-# retained by minimum cuts.
+# Extra cost of a start, as a share of that of every op once, above which values are also retained
+# by minimum cuts.
 _CUT_EXTRA = 0.2
 # Limits for them, as shares of the limit, until a schedule is within it: they do not look at
 # bytes live while values are computed again.
@@ -56,8 +57,8 @@ def first_schedules(
     reorder
         True to try further orders, by need, if these leave much to gain.
     """
-    tried: list[tuple[int, ...]] = []
-    made: list[list[Start]] = []
+    base = problem.total_cost(range(len(problem)))
+    made: dict[tuple[int, ...], list[Start]] = {}
 
     def rank(start: Start) -> tuple[int, int | float, int]:
         """Sort key of a start: bytes beyond the limit, then cost, then peak."""
@@ -69,40 +70,40 @@ def first_schedules(
         excess, cost, _ = rank(start)
         return excess == 0 and cost <= most_cost < math.inf
 
+    def leaves_much(starts: Iterable[Start]) -> bool:
+        """True if the best of some starts does not fit, or costs much more than every op once."""
+        excess, cost, _ = min(map(rank, starts))
+        return math.isinf(most_cost) and (excess > 0 or cost > (1 + _CUT_EXTRA) * base)
+
+    def by_cuts(order: tuple[int, ...]) -> Iterator[Start]:
+        """Yield starts along an order by minimum cuts, until one fits."""
+        for part in _CUT_LIMITS:
+            schedule = retain_by_cuts(problem, int(part * limit), order, deadline)
+            fits = problem.peak(schedule) <= limit
+            yield Start(schedule if fits else drop(problem, schedule, limit, deadline), CUTS)
+            if fits:
+                return
+
     try:
         for units in orders:
             order = tuple(int(unit) for unit in units)
-            if order in tried:
+            if order in made:
                 continue
-            tried.append(order)
-            made.append([Start(order, "order")])
+            starts = made[order] = [Start(order, "order")]
             if problem.peak(order) > limit:
-                made[-1].append(Start(drop(problem, order, limit, deadline), DROPPING))
-            if is_good(made[-1][-1]):
-                return [made[-1][-1]]
-        excess, cost, _ = min((rank(start) for found in made for start in found), default=(0, 0, 0))
-        base = problem.total_cost(range(len(problem)))
-        if math.isinf(most_cost) and (excess > 0 or cost > (1 + _CUT_EXTRA) * base):
-            more = orders_by_need(problem) if reorder else []
-            by_need = [order for order in more if order not in tried]
-            made += [[Start(order, "order")] for order in by_need]
-            along = [
-                *range(min(len(tried), _CUT_ORDERS)),
-                *range(len(tried), len(made)),
-            ]
-            for place in along:
-                order = made[place][0].schedule
-                for part in _CUT_LIMITS:
-                    schedule = retain_by_cuts(problem, int(part * limit), order, deadline)
-                    fits = problem.peak(schedule) <= limit
-                    if not fits:
-                        schedule = drop(problem, schedule, limit, deadline)
-                    made[place].append(Start(schedule, CUTS))
-                    if fits:
-                        break
+                starts.append(Start(drop(problem, order, limit, deadline), DROPPING))
+            if is_good(starts[-1]):
+                return [starts[-1]]
+            if len(made) <= _CUT_ORDERS and leaves_much(starts):
+                starts.extend(by_cuts(order))
+        if reorder and leaves_much(chain.from_iterable(made.values())):
+            for order in orders_by_need(problem):
+                if order not in made:
+                    made[order] = [Start(order, "order")]
+                    made[order].extend(by_cuts(order))
     except TimeUpError:
         pass  # schedules made until then are kept
-    return sorted((min(found, key=rank) for found in made), key=rank)
+    return sorted((min(found, key=rank) for found in made.values()), key=rank)
 
 
 def smallest_by_cuts(
