@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from cpplan.model.problem import Ints
@@ -94,13 +94,15 @@ def first_schedules(
                 starts.append(Start(drop(problem, order, limit, deadline), DROPPING))
             if is_good(starts[-1]):
                 return [starts[-1]]
-            if len(made) <= _CUT_ORDERS and leaves_much(starts):
+            # Where dropping is dear, a cut takes less time than to drop along all other orders.
+            fits = problem.peak(starts[-1].schedule) <= limit
+            if fits and leaves_much(starts) and len(made) <= _CUT_ORDERS:
                 starts.extend(by_cuts(order))
-        if reorder and leaves_much(chain.from_iterable(made.values())):
-            for order in orders_by_need(problem):
-                if order not in made:
-                    made[order] = [Start(order, "order")]
-                    made[order].extend(by_cuts(order))
+        if leaves_much(chain.from_iterable(made.values())):
+            first = [order for order in islice(made, _CUT_ORDERS) if made[order][-1].name != CUTS]
+            for order in (*first, *(orders_by_need(problem) if reorder else [])):
+                if order in first or order not in made:
+                    made.setdefault(order, [Start(order, "order")]).extend(by_cuts(order))
     except TimeUpError:
         pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made.values()), key=rank)
