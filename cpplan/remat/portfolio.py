@@ -218,6 +218,11 @@ class ScheduleSearch:
         """True if schedules within this limit have been searched for."""
         return limit in self._walked
 
+    def started(self, limit: int) -> RematOutcome | None:
+        """The schedule that :meth:`start` made within a limit, if it made one."""
+        made = self._starts.get(limit, [])
+        return made[0] if made and made[0].peak <= limit else None
+
     def start(self, limit: int, budget: Budget, target: float = 0) -> RematOutcome:
         """The best schedule made from known orders by dropping values, once a limit.
 

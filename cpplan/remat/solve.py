@@ -306,6 +306,10 @@ class RematSearch:
         trial = self._try(outcome, work.share(_ONCE_SHARE if once else _WITHIN_PACKING_SHARE))
         best.offer(trial)
         moving.packed(outcome.peak, trial.over(objective.limit))
+        start = self.schedules.started(limit)
+        if start is not None and not (objective.fits(best.trial) or best.tried(start)):
+            # The first schedule is regular, and often packs best.
+            best.offer(self._try(start, work.share(_PACKING_SHARE)))
         # Briefly the first time: just above the bound, no schedule has far fewer live bytes.
         share = _FIRST_FALL_BACK_SHARE if effort == 1 else _FALL_BACK_SHARE
         self._fall_back(best, objective, work.share(share))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from support.cases import seeds
 from support.published import DATASETS
@@ -45,6 +47,22 @@ def test_values_of_a_recurrent_layer_are_freed_together():
     assert problem.total_cost(schedule) < 1.4 * base
     dropped = drop(problem, order, limit, Deadline(60, deterministic=True))
     assert problem.total_cost(dropped) > 1.6 * base
+
+
+def test_a_cut_follows_the_first_order_where_dropping_is_dear() -> None:
+    """No time is left for the other orders."""
+    graph = cpplan.load(DATASETS / "zoo/lstm.train.json.gz")
+    problem = remat_problem(graph, Residency(outputs="outside"))
+    given = given_order(problem)
+    limit, base = problem.peak(given) * 8 // 10, problem.total_cost(given)
+
+    def orders() -> Iterator[tuple[int, ...]]:
+        yield given
+        raise TimeUpError
+
+    start, *_ = first_schedules(problem, limit, orders(), Deadline(60, deterministic=True))
+    assert start.name == NAME
+    assert problem.total_cost(start.schedule) < 1.4 * base
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.cases import FACTOR
@@ -20,6 +21,9 @@ from cpplan.model.residency import Residency
 from cpplan.program.liveness import to_problem
 from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.footprint import reach_bound
+from cpplan.remat.known_schedules import RematOutcome
+from cpplan.remat.objectives import Trial
+from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.remat.solve import RematSearch
@@ -486,3 +490,24 @@ def test_orders_are_searched_from_a_schedule_that_repeats_what_costs_nothing():
     assert (known.once.peak, known.once.cost, len(known.once.schedule)) == (7, 4, 6)
     search.schedules.search_order(6, Budget(deadline))
     assert known.once.peak == 7
+
+
+def test_the_first_schedule_is_packed_where_a_better_one_leaves_holes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the first schedule within five bytes packs there; none with fewer live bytes does."""
+    program, limit = to_anf(remat_chain(8)), 5
+    deadline = Deadline(5, deterministic=True)
+    search = RematSearch(program, Residency(), deadline, joint=True, pack=lambda *_: None)
+    first = search.schedules.start(limit, Budget(deadline))
+    best = search.known.measure((*first.schedule, first.schedule[-1]), "by hand")
+    assert (first.peak, best.peak) == (limit, limit)
+
+    def packed(self: RematSearch, outcome: RematOutcome, budget: Budget) -> Trial:
+        fits = outcome.schedule == first.schedule
+        return Trial(outcome, SimpleNamespace(peak=limit if fits else limit + 1, pooled=None))
+
+    monkeypatch.setattr(RematSearch, "_try", packed)
+    monkeypatch.setattr(ScheduleSearch, "within", lambda *_, **__: best)
+    found = search.cheapest(limit, Budget(deadline))
+    assert (found.outcome.schedule, found.packed.peak) == (first.schedule, limit)
