@@ -439,8 +439,12 @@ class SplitSearch:
         # Without cuts it is the program without pieces, at best in another order.
         if not graph.cuts or len(program.order) > self._frontier.most_pieces:
             return None
-        # What begins within a share of the time may last beyond it.
-        packed = self._pack(program, self._deadline, quick=True)
+        # What begins within a share of the time may last beyond it; by counted work, which is spent
+        # to the end, packing may then take as much as deriving did.
+        until = self._deadline
+        if until.deterministic and until.remaining() < derived:
+            until = until.anew(derived, deterministic=True)
+        packed = self._pack(program, until, quick=True)
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"

@@ -558,6 +558,14 @@ def test_pieces_begun_in_a_share_of_the_time_are_packed_after_it(mobilenet: Grap
     assert plan.peak < 2_000_000  # 9,633,792 without pieces
 
 
+def test_pieces_whose_derivation_takes_all_counted_work_are_packed() -> None:
+    graph = cpplan.load(ROOT / "datasets/light_squeezenet.json")
+    options = {"in_place": True, "time_limit": 0.02, "deterministic": True}
+    whole, pieces = cpplan.solve(graph, **options), cpplan.solve(graph, split=True, **options)
+    assert pieces.pieces
+    assert pieces.peak < whole.peak / 2
+
+
 def test_a_division_of_few_pieces_comes_first_if_the_best_takes_long(mobilenet: Graph) -> None:
     deadline = Deadline(0.2, deterministic=True)
     frontier = Frontier(SplitProblem(to_anf(mobilenet), Residency()), deadline)
