@@ -318,19 +318,29 @@ class RematSearch:
         return Turn.LONGER
 
     def _fall_back(self, best: BestTrial, objective: LeastCost, budget: Budget) -> None:
-        """Find any schedule that fits: one with far fewer live bytes packs at once."""
-        parts = active().fall_back
+        """Find any schedule that fits, if none does: one with far fewer live bytes packs at once.
+
+        As long as they fit, those with more live bytes follow, which cost less.
+        """
+        if objective.fits(best.trial):
+            return
+        parts, packed = active().fall_back, set[tuple[int, ...]]()
         for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
             live = int(part * objective.limit)
-            expired = budget.deadline.expired()
-            if objective.fits(best.trial) or expired or self.known.none_within(live):
+            if budget.deadline.expired():
                 break
+            if self.known.none_within(live):
+                continue
             slot = budget.share(1 / left)
             start = self.schedules.lower(live, slot.share(0.5))
-            if start.peak > live:
+            if start.peak > live or start.schedule in packed:
                 start = self.schedules.start(live, slot)
-            if start.peak <= live:
-                best.offer(self._try(start, slot))
+            if start.peak <= live and start.schedule not in packed:
+                packed.add(start.schedule)
+                trial = self._try(start, slot)
+                best.offer(trial)
+                if not objective.fits(trial):
+                    break
 
     def _once(self, most: float, budget: Budget) -> Trial:
         """The best packing found of an order without repetitions."""

@@ -31,7 +31,7 @@ class RematTuning:
 
     seconds_an_op: float = 100e-6
     order_share: float = 0.3
-    fall_back: tuple[float, ...] = (0.96, 0.92, 0.87, 0.8, 0.7)
+    fall_back: tuple[float, ...] = (0.7, 0.8, 0.87, 0.92, 0.96)
     most_short: int = 500
     grace: float = 1.0
     halvings: int = 8

@@ -511,3 +511,23 @@ def test_the_first_schedule_is_packed_where_a_better_one_leaves_holes(
     monkeypatch.setattr(ScheduleSearch, "within", lambda *_, **__: best)
     found = search.cheapest(limit, Budget(deadline))
     assert (found.outcome.schedule, found.packed.peak) == (first.schedule, limit)
+
+
+def test_schedules_with_far_fewer_live_bytes_are_packed_first_where_none_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A packing here takes a sixth more than the live bytes: 26 of them fit into 30."""
+    program, limit, tried = to_anf(remat_chain(40)), 30, []
+    deadline = Deadline(5, deterministic=True)
+    search = RematSearch(program, Residency(), deadline, joint=True, pack=lambda *_: None)
+
+    def packed(self: RematSearch, outcome: RematOutcome, budget: Budget) -> Trial:
+        tried.append(outcome.peak)
+        return Trial(outcome, SimpleNamespace(peak=outcome.peak * 7 // 6, pooled=None))
+
+    monkeypatch.setattr(RematSearch, "_try", packed)
+    found = search.cheapest(limit, Budget(deadline))
+    first, *rest = tried[: tried.index(26) + 1]
+    assert first == limit
+    assert rest == [21, 24, 26]
+    assert found.packed.peak <= limit

@@ -96,7 +96,7 @@ def first_schedules(
                 return [starts[-1]]
             # Where dropping is dear, a cut takes less time than to drop along all other orders.
             fits = problem.peak(starts[-1].schedule) <= limit
-            if fits and leaves_much(starts) and len(made) <= _CUT_ORDERS:
+            if len(made) == 1 and fits and leaves_much(starts):
                 starts.extend(by_cuts(order))
         if leaves_much(chain.from_iterable(made.values())):
             first = [order for order in islice(made, _CUT_ORDERS) if made[order][-1].name != CUTS]
