@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cpplan.spilling.problem import SpillProblem
+    from cpplan.model.spill_problem import SpillProblem
 
 Literal = cp_model.IntVar
 # Sum of the gaps' steps above which the room held is chained from step to step.

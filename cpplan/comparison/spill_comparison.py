@@ -20,6 +20,7 @@ from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints
 from cpplan.model.registry import chosen_names
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import Flags
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
@@ -28,7 +29,7 @@ from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
 from cpplan.spilling.packed import Layout, lay_out
-from cpplan.spilling.problem import Flags, spill_problem
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
 
 # Least share of a row's time for an eviction rule, however long its packing takes.

@@ -16,12 +16,13 @@ from cpplan.model.plan import Plan
 from cpplan.model.plan_data import of_point
 from cpplan.model.pool import Pool, check_pools
 from cpplan.model.residency import choose_residency
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.program.anf import Program
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 
 # Time for all eviction rules at one capacity of a curve, as a share of the plan's time.
 _CURVE_RULES_SHARE = 0.08

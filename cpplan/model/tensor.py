@@ -212,3 +212,35 @@ def check_count(what: str, value: object, *, least: int = 0) -> None:
         raise InputError(f"{what} must be {wanted}, not {quote(value)}")
     if value >= LIMIT:
         raise InputError(f"{what} must be below 2**62, not {quote(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The tensors of one storage in the arena, and its writer.
+
+    Attributes
+    ----------
+    tensor
+        The tensor that has the whole storage.
+    tensors
+        All tensors in the storage.
+    writer
+        Name of the op that alone writes the whole storage, or ``None``.
+    brought
+        True if the caller writes the storage before the first op.
+    kept
+        True if the storage must lie in a pool to the end.
+    movable
+        True if one op, or the caller, writes all its bytes at once, so that its copies agree.
+    shared
+        True if an op may write another storage over it, or it over another: one op, or the caller,
+        writes all its bytes, and it is no constant and no workspace.
+    """
+
+    tensor: Tensor
+    tensors: tuple[Tensor, ...]
+    writer: str | None
+    brought: bool
+    kept: bool
+    movable: bool
+    shared: bool

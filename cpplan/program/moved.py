@@ -17,9 +17,10 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
 from cpplan.model.moves import Move
 from cpplan.model.residency import Residency
+from cpplan.model.tensor import Storage
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.copy_names import CopyNames
-from cpplan.program.storages import Storage, accessed_storages, find_storages
+from cpplan.program.storages import accessed_storages, find_storages
 
 
 @dataclass(frozen=True, slots=True)

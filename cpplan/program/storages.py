@@ -3,43 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
+from cpplan.model.tensor import Storage
 from cpplan.program.liveness import outside_kinds
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """The tensors of one storage in the arena, and its writer.
-
-    Attributes
-    ----------
-    tensor
-        The tensor that has the whole storage.
-    tensors
-        All tensors in the storage.
-    writer
-        Name of the op that alone writes the whole storage, or ``None``.
-    brought
-        True if the caller writes the storage before the first op.
-    kept
-        True if the storage must lie in a pool to the end.
-    movable
-        True if one op, or the caller, writes all its bytes at once, so that its copies agree.
-    shared
-        True if an op may write another storage over it, or it over another: one op, or the caller,
-        writes all its bytes, and it is no constant and no workspace.
-    """
-
-    tensor: Tensor
-    tensors: tuple[Tensor, ...]
-    writer: str | None
-    brought: bool
-    kept: bool
-    movable: bool
-    shared: bool
 
 
 def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:

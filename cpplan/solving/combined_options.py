@@ -6,7 +6,7 @@ pairs draw from it what they plan, and what must be refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
@@ -15,23 +15,35 @@ from cpplan.runtime.search_options import ONE_WORKER
 
 if TYPE_CHECKING:
     from cpplan.program.anf import Program
-    from cpplan.solving.request import Request
 
 _LIMITS = "needs either a memory_limit or a cost_limit, and no capacity"
 _ONE_PASS = "needs a program that runs every op once"
 _MOVING = ("preference", "time")
 
 
-def _pools(request: Request) -> tuple[Pool, ...]:
+class _Asked(Protocol):
+    """The options of a request that several rules read."""
+
+    @property
+    def pools(self) -> tuple[Pool, ...] | None: ...
+    @property
+    def remat(self) -> bool: ...
+    @property
+    def split(self) -> bool: ...
+    @property
+    def spill(self) -> bool: ...
+
+
+def _pools(request: _Asked) -> tuple[Pool, ...]:
     return request.pools or ()
 
 
-def _reruns(request: Request) -> bool:
+def _reruns(request: _Asked) -> bool:
     """True if the cost of a plan may be larger than that of every op once, in one memory."""
     return (request.remat or request.split) and not (request.spill and request.remat)
 
 
-def _has_full_pools(request: Request) -> bool:
+def _has_full_pools(request: _Asked) -> bool:
     pools = _pools(request)
     return bool(pools) and all(pool.capacity is not None for pool in pools)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.certificates import MovedCertificate, RoomPrices
-from cpplan.spilling.problem import SpillProblem
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.verification.bound_table import ROOM_PRICES
 
 SEARCHED = "CP-SAT spilling"

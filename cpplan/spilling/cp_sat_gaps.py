@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
-from cpplan.spilling.problem import Flags, SpillProblem
 
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel

@@ -11,11 +11,11 @@ from cpplan.model.certificates import CutFlow, ForcedAt
 from cpplan.model.graph import Graph
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.ordering.bounds import order_bounds
 from cpplan.ordering.cuts import OrderCuts
 from cpplan.program.storages import overwritten
 from cpplan.runtime.deadline import Deadline
-from cpplan.spilling.problem import Flags, SpillProblem
 
 
 class CrowdedOp(NamedTuple):

@@ -16,10 +16,10 @@ import numpy as np
 
 from cpplan.model.certificates import ForcedMoves
 from cpplan.model.graph import Graph
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.crowded_ops import AbsenceCosts, CrowdedOp, CrowdedOps
-from cpplan.spilling.problem import SpillProblem
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import FORCED_MOVES, LEAST_PEAK, NOTHING
 

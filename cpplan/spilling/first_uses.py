@@ -5,9 +5,10 @@ from __future__ import annotations
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.program.anf import Program, to_anf
 from cpplan.runtime.deadline import Deadline
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.addresses import AddressSearch
 from cpplan.spilling.search.repacking import Repacking
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loads import Loads
-from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.tuning import active
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints
-from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.model.spill_problem import Flags, SpillProblem
 
 
 class Loads:

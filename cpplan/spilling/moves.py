@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cpplan.model.moves import Move, MoveKind
-from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.model.spill_problem import Flags, SpillProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.program.anf import Program
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.packed import Layout
-from cpplan.spilling.problem import Flags, SpillProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from cpplan.model.plan_data import Relation
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.solve import pack, run_heuristics
 from cpplan.program.anf import Program
@@ -29,7 +30,6 @@ from cpplan.program.moved import MovedProgram, program_with_moves
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling.moves import NOTHING_HIDDEN, Hidden, order_with_moves
-from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.search.addresses import NAME
 from cpplan.verification.verifier import check_offsets
 

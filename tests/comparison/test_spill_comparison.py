@@ -9,11 +9,12 @@ from cpplan import Pool, Residency
 from cpplan.comparison import spill_curve
 from cpplan.comparison.spill_comparison import _Judge, _run_rule
 from cpplan.model.small_graphs import kept_meanwhile
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.heuristics.eviction import belady
-from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 
 
 def test_a_rule_leaves_as_much_time_as_the_longest_layout_took_but_has_half(

@@ -15,12 +15,13 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import make_budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import find_retentions, lay_out
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.addresses import AddressSearch, Placed
 
 

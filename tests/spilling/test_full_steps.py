@@ -8,12 +8,13 @@ from support.spill_oracle import random_spill_case
 from cpplan import Graph, Op, Pool, Tensor
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling import full_steps
 from cpplan.spilling.bounds import bound_by_prices
 from cpplan.spilling.full_steps import prices_of_full_steps
-from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 from tests.benchmarks.time_limits import GRAPHS
 
 

@@ -11,13 +11,14 @@ from support.spill_oracle import random_spill_graph
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Tuning, make_budget, using
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
 from cpplan.spilling.packed import lay_out
-from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search import gap_kernel, repacking
 from cpplan.spilling.search.address_arrays import Addresses
 from cpplan.spilling.search.addresses import Placed

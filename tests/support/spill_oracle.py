@@ -20,8 +20,9 @@ import cpplan
 from cpplan import Graph, Op, Plan, Pool, Tensor
 from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.program.anf import Program, to_anf
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 
 # Storages in the fast pool, each with its offset, or 0 if offsets are left out.
 Fast = frozenset[tuple[str, int]]

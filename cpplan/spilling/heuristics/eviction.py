@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.heuristics.registered import register
 from cpplan.spilling.loads import Loads
-from cpplan.spilling.problem import Flags, SpillProblem
 
 Score = Callable[[SpillProblem, Loads, int, Ints], NDArray[np.float64]]
 _LOOKAHEAD = 16

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cpplan.model.registry import Registry
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.deadline import Deadline
-from cpplan.spilling.problem import Flags, SpillProblem
 
 Eviction = Callable[[SpillProblem, Deadline], "Flags | None"]
 

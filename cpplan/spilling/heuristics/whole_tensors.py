@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.heuristics.registered import register
 from cpplan.spilling.loads import Loads
-from cpplan.spilling.problem import Flags, SpillProblem
 
 
 @register("whole tensors")

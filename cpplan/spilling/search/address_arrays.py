@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
-from cpplan.spilling.problem import Flags, SpillProblem
+from cpplan.model.spill_problem import Flags, SpillProblem
 
 Amounts = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loops import ADDRESSES
-from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.search.address_arrays import flatten_problem
 
 # The cost of an eviction is divided by the steps to the next access, raised to this power.

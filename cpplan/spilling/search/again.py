@@ -24,13 +24,14 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.program.anf import Program
 from cpplan.program.runs_graph import RunsGraph, graph_of_runs
 from cpplan.program.timeline import least_time
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.outcome import find_shortfall
-from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 
 # Most ops in a row that may run again for one tensor instead of a reload.
 _LONGEST_AGAIN = 12

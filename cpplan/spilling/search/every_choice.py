@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.graph import Graph
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.spilling.problem import Flags, SpillProblem
 
 # Most steps from one state of the pools to the next.
 _EVERY_CHOICE_EDGES = 20_000

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.packing.search.insertion_search import INSERTION_TENURE
-from cpplan.spilling.problem import Flags, SpillProblem
 
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.spilling.moves import Hidden
-from cpplan.spilling.problem import Flags, SpillProblem
 
 
 def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -> Hidden:

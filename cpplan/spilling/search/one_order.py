@@ -19,6 +19,7 @@ import numpy as np
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.model.spill_problem import SpillProblem
 from cpplan.program.anf import Program
 from cpplan.program.timeline import run_time
 from cpplan.runtime.budget import Budget
@@ -34,7 +35,7 @@ from cpplan.spilling.loads import Loads
 from cpplan.spilling.loops import ADDRESSES
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out, places_of
-from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search.addresses import NAME, AddressSearch, Placed
 from cpplan.spilling.search.every_choice import ALL_GAPS, EveryChoice, Ordered
 from cpplan.spilling.search.hiding import hide_copies

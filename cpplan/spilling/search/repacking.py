@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.model.spill_problem import Flags, SpillProblem
 from cpplan.packing.search.insertion_search import INSERTION_LEARNING
 from cpplan.packing.tuning import active as packing_tuning
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.loops import REPACKING
-from cpplan.spilling.problem import Flags, SpillProblem
 from cpplan.spilling.search.address_arrays import flatten_problem
 from cpplan.spilling.search.addresses import Placed
 from cpplan.spilling.search.gap_arrays import GapState, Rows, make_rows, make_state, with_sections
