@@ -441,9 +441,9 @@ class SplitSearch:
             return None
         # What begins within a share of the time may last beyond it; by counted work, which is spent
         # to the end, packing may then take as much as deriving did.
-        until = self._deadline
-        if until.deterministic and until.remaining() < derived:
-            until = until.anew(derived, deterministic=True)
+        until, work = self._deadline, WORK_PER_PIECE * len(program.order)
+        if until.deterministic and until.remaining() < work:
+            until = until.anew(work, deterministic=True)
         packed = self._pack(program, until, quick=True)
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
