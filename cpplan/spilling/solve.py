@@ -12,8 +12,6 @@ import numpy as np
 from cpplan.model.order_problem import OrderProblem
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
-from cpplan.ordering import heuristics
-from cpplan.ordering.solve import search_order
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
@@ -98,6 +96,8 @@ def _hide(search: SpillSearch, budget: Budget) -> None:
 
 def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     """The best plan over the orders tried; its bound holds for every order."""
+    from cpplan.ordering.solve import search_order
+
     program = given.program
     graph, share = program.graph, given.share
     given.searches_orders = True
@@ -167,6 +167,8 @@ def _orders(
 
     Of these, the one where an eviction rule moves the fewest bytes comes first.
     """
+    from cpplan.ordering import heuristics
+
     first = tuple(low.order.tolist())
     seen = {given.program.order}
     if first not in seen:

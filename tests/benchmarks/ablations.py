@@ -32,6 +32,7 @@ from cpplan.model.problem import Problem
 from cpplan.model.shapes import Range, bounding, parse_dim
 from cpplan.model.symbols import Symbols
 from cpplan.model.tensor import Tensor
+from cpplan.ordering import heuristics as order_heuristics
 from cpplan.ordering import solve as ordering_solve
 from cpplan.packing import heuristics as packing_heuristics
 from cpplan.packing import solve
@@ -50,7 +51,6 @@ from cpplan.remat.search.descent import Descent
 from cpplan.runtime.budget import Budget, Tuning, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving.tuning import make_tuning
-from cpplan.spilling import solve as spilling_solve
 from cpplan.spilling.search import one_order
 from cpplan.spilling.search.one_order import SpillSearch
 from cpplan.splitting import frontier
@@ -445,7 +445,7 @@ ABLATIONS: dict[str, tuple[Figures, Without]] = {
     ),
     "moves without orders of heuristics": (
         MOVED_IN_ORDERS,
-        ((spilling_solve.heuristics, "names", lambda: ()),),
+        ((order_heuristics, "names", lambda: ()),),
     ),
     "moves without every choice": (MOVED_IN_ORDERS, {"spilling": {"every_choice_ops": 0}}),
     "moves without the bound of orders": (MOVED_IN_ORDERS, {"spilling": {"every_order_ops": 0}}),
