@@ -18,7 +18,7 @@ class RematTuning:
     order_share
         Limited cost: share of the time for orders without repetitions, and for packing them.
     fall_back
-        Limits to try if nothing fits yet, as shares of the limit.
+        Limits to try if nothing fits yet, as shares of the limit, the smallest first.
     most_short
         Most short schedules tried after all searches have ended.
     grace
