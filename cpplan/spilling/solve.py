@@ -9,14 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.model.order_problem import OrderProblem
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
-from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget, tuned
-from cpplan.runtime.deadline import TimeUpError
+from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import heuristics as evictions
 from cpplan.spilling.bounds import MovedBound
 from cpplan.spilling.cp_sat_gaps import make_model
@@ -34,11 +32,16 @@ from cpplan.spilling.search.one_order import (
 )
 from cpplan.spilling.tuning import active
 
-# If orders are searched: share of the time for the given order; share of the time left for the
-# orders of heuristics, and the eviction rule that ranks them.
-_GIVEN_SHARE, _RULES_SHARE, _EVICTION = 0.25, 0.3, "belady"
+# If orders are searched: the eviction rule that ranks those of heuristics; shares of the time left
+# for quick heuristics, before the search at the given order, and for the others, after it.
+_EVICTION, _QUICK_SHARE, _RULES_SHARE = "belady", 0.03, 0.15
+# Share of the time for the given order, if the rule moves at most this part at another one.
+_GIVEN_SHARE, _FEWER = 0.25, 0.99
 # If the slow pool has a copy engine: share of the time for running copies beside ops.
 _HIDING_SHARE = 0.15
+
+# Cost of the eviction rule at an order, and the search there.
+_Ranked = tuple[float, SpillSearch]
 
 
 def spill(
@@ -95,31 +98,42 @@ def _hide(search: SpillSearch, budget: Budget) -> None:
 
 
 def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
-    """The best plan over the orders tried; its bound holds for every order."""
+    """The best plan over the orders tried; its bound holds for every order.
+
+    The given order may take all of the time, unless an eviction rule moves fewer bytes at another.
+    """
     from cpplan.ordering.solve import search_order
 
     program = given.program
     graph, share = program.graph, given.share
     given.searches_orders = True
-    several = given.allows(8, budget.deadline)
-    _run(given, budget.share(_GIVEN_SHARE if several else 1.0))
+
+    def search_at(order: tuple[int, ...]) -> SpillSearch:
+        return SpillSearch(
+            Program(graph, order), given.residency, given.pools, share=share, time=given.time,
+            report=given.report,
+        )  # fmt: skip
+
+    ranked: dict[str, _Ranked] = {}
+    part = 1.0
+    if given.allows(8, budget.deadline):
+        quick = budget.share(_QUICK_SHARE).deadline
+        paid = _evicted(given, quick)
+        if paid > 0:
+            _rank(ranked, given, search_at, quick)
+        fewer = paid == 0 or any(least <= _FEWER * paid for least, _ in ranked.values())
+        part = _GIVEN_SHARE if fewer else 1.0
+    _run(given, budget.share(part))
     bound = given.bound_every_order(budget.share(EVERY_ORDER_SHARE).deadline)
     best, found_by, exhausted = given, "given order", False
 
     def settled() -> bool:
         return exhausted or (best.choice is not None and best.choice.paid <= bound.value)
 
-    def search_at(order: tuple[int, ...]) -> SpillSearch:
-        other = SpillSearch(
-            Program(graph, order), given.residency, given.pools, share=share, time=given.time,
-            report=given.report,
-        )  # fmt: skip
-        other.every_order = bound
-        return other
-
     def place(choice: Ordered) -> bool | None:
         nonlocal best, found_by
         other = search_at(choice.order)
+        other.every_order = bound
         fits = other.place_choice(turn, choice)
         if fits:
             best, found_by = other, ALL_ORDERS
@@ -139,10 +153,18 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
         )
         proved = bound_of_peak(given.problem, low.bound)
         bound = max(bound, proved, key=lambda one: one.value)
-        for other, name in _orders(given, live, low, search_at, budget):
+        _rank(ranked, given, search_at, budget.share(_RULES_SHARE).deadline)
+        cheapest = sorted(ranked, key=lambda name: ranked[name][0])
+        others = [(low.found_by, search_at(tuple(low.order.tolist())))]
+        others += [(name, ranked[name][1]) for name in cheapest]
+        tried = {program.order}
+        for name, other in others:
             if settled() or budget.deadline.expired():
                 break
-            other.below = best.most
+            if other.program.order in tried:
+                continue
+            tried.add(other.program.order)
+            other.every_order, other.below = bound, best.most
             _run(other, budget.share(SEARCH_SHARE))
             if best.choice is None or (
                 other.choice is not None and other.choice.paid < best.choice.paid
@@ -156,37 +178,33 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     )  # fmt: skip
 
 
-def _orders(
-    given: SpillSearch,
-    live: OrderProblem,
-    low: OrderOutcome,
-    search_at: Callable[[tuple[int, ...]], SpillSearch],
-    budget: Budget,
-) -> Iterator[tuple[SpillSearch, str]]:
-    """Yield searches at other orders: that of least live bytes, then those of heuristics.
+def _evicted(search: SpillSearch, deadline: Deadline) -> float:
+    """Cost of the moves of one eviction rule; infinite if it finds no gaps that fit, or no time."""
+    with suppress(TimeUpError):
+        kept = evictions.get(_EVICTION)(search.problem, deadline)
+        if kept is not None:
+            return float(search.problem.paid(kept).sum())
+    return math.inf
 
-    Of these, the one where an eviction rule moves the fewest bytes comes first.
-    """
+
+def _rank(
+    ranked: dict[str, _Ranked],
+    given: SpillSearch,
+    search_at: Callable[[tuple[int, ...]], SpillSearch],
+    deadline: Deadline,
+) -> None:
+    """Add searches at the orders of heuristics, as far as time allows."""
     from cpplan.ordering import heuristics
 
-    first = tuple(low.order.tolist())
-    seen = {given.program.order}
-    if first not in seen:
-        seen.add(first)
-        yield search_at(first), low.found_by
-    share, evict = budget.share(_RULES_SHARE).deadline, evictions.get(_EVICTION)
-    found: list[tuple[float, SpillSearch, str]] = []
+    graph, order = given.program.graph, given.program.order
+    live = live_problem(graph, given.problem, order, share=given.share)
     for name in heuristics.names():
-        with suppress(TimeUpError):  # also of loops that are not compiled in time
-            order = tuple(heuristics.get(name)(live, share).tolist())
-            if order not in seen:
-                seen.add(order)
-                search = search_at(order)
-                kept = evict(search.problem, share)
-                paid = math.inf if kept is None else int(search.problem.paid(kept).sum())
-                found.append((paid, search, name))
-    for _, search, name in sorted(found, key=lambda one: one[0]):
-        yield search, name
+        if name not in ranked:
+            with suppress(TimeUpError):  # also of loops that are not compiled in time
+                search = search_at(tuple(heuristics.get(name)(live, deadline).tolist()))
+                paid = _evicted(search, deadline)
+                if not deadline.expired():  # else the heuristic may have ended early
+                    ranked[name] = paid, search
 
 
 def room_price(

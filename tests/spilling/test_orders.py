@@ -16,7 +16,7 @@ from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.residency import Residency
 from cpplan.model.small_graphs import kept_meanwhile
 from cpplan.program.anf import to_anf
-from cpplan.runtime.budget import Budget, make_budget
+from cpplan.runtime.budget import Budget, Tuning, make_budget, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.spilling import cp_sat_gaps, heuristics, solve
 from cpplan.spilling.bounds import MovedBound
@@ -25,6 +25,7 @@ from cpplan.spilling.heuristics import Eviction
 from cpplan.spilling.problem import spill_problem
 from cpplan.spilling.search import addresses, one_order, repacking
 from cpplan.spilling.search.one_order import SpillSearch
+from cpplan.spilling.tuning import SpillingTuning
 from cpplan.verification.verifier import check_plan
 from tests.benchmarks.time_limits import GRAPHS
 
@@ -129,14 +130,13 @@ def test_the_bound_of_every_order_is_computed_once(monkeypatch: pytest.MonkeyPat
         return bound_of_every_order(*given, **options)
 
     monkeypatch.setattr(one_order, "bound_of_every_order", bound)
-    pools = [Pool("fast", 1 << 12), Pool("slow", direct=True)]
-    for order in "given", "search":
+    program = to_anf(GRAPHS["local"](200))
+    pools = Pool("fast", 1 << 12), Pool("slow", direct=True)
+    for order in False, True:
         calls.clear()
-        plan = cpplan.solve(
-            GRAPHS["local"](200), pools=pools, spill=True, order=order, time_limit=0.03,
-            deterministic=True, tuning={"spilling": {"cp_sat_gaps": 0}},
-        )  # fmt: skip
-        assert plan.moved_bytes
+        budget = make_budget(0.03, deterministic=True)
+        with using(Tuning({SpillingTuning: SpillingTuning(cp_sat_gaps=0)})):
+            assert solve.spill(program, Residency(), pools, budget, order=order).choice
         assert len(calls) == 1
 
 
@@ -196,6 +196,27 @@ def test_orders_of_heuristics_come_with_the_fewest_bytes_of_an_eviction_rule_fir
     assert given == again
     assert len({order for order, _ in (given, least, *others)}) == len(others) + 2 >= 5
     assert [paid for _, paid in others] == sorted(paid for _, paid in others)
+
+
+@pytest.mark.parametrize("fewer", [False, True])
+def test_the_given_order_has_all_time_unless_another_may_move_fewer_bytes(
+    monkeypatch: pytest.MonkeyPatch, fewer: bool
+) -> None:
+    graph, pools = GRAPHS["anywhere"](120), (Pool("fast", 1 << 12), Pool("slow"))
+    program = to_anf(graph)
+    searched = []
+
+    def run(search: SpillSearch, budget: Budget) -> None:
+        searched.append(budget.deadline.remaining())
+
+    def evicted(search: SpillSearch, deadline: Deadline) -> float:
+        return 90.0 if fewer and search.program.order != program.order else 100.0
+
+    monkeypatch.setattr(solve, "_run", run)
+    monkeypatch.setattr(solve, "_evicted", evicted)
+    budget = make_budget(4, deterministic=True)
+    solve.spill(program, Residency(), pools, budget, order=True)
+    assert searched[0] == pytest.approx(1.0 if fewer else 4.0, rel=0.05)
 
 
 def test_rules_that_differ_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
