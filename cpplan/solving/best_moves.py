@@ -124,19 +124,24 @@ def _recompute_or_move(
 def _move_pieces(
     program: Program, request: Request, budget: Budget, common: Mapping[str, Any]
 ) -> tuple[Spilled, Split | None]:
-    """Moves of the program, or of its pieces and their split if these cost less."""
+    """Moves of the program, or of its pieces and their split if these cost less.
+
+    If there are pieces, other orders are searched only of what costs least at the given one.
+    """
     from cpplan.spilling.solve import spill
 
-    residency, pools = _residency(request), _two_pools(request)
-    options = {
-        **common, "order": request.order == "search", "time": request.objective == "time",
-    }  # fmt: skip
+    def moves(program: Program, budget: Budget, *, order: bool) -> Spilled:
+        time = request.objective == "time"
+        return spill(program, residency, pools, budget, order=order, time=time, **common)
+
+    residency, pools, order = _residency(request), _two_pools(request), request.order == "search"
     split: Split | None = None
     cut = request.split and not _is_late(program, budget, 4)
     splits = _splits(program, request, budget) if cut else iter(())
     other = next(splits, None)
-    first = budget if other is None else budget.share(_SPILL_UNSPLIT_SHARE)
-    found = spill(program, residency, pools, first, **options)
+    best, alone = program, other is None
+    first = budget if alone else budget.share(_SPILL_UNSPLIT_SHARE)
+    found = moves(program, first, order=order and alone)
     while other is not None:
         assert isinstance(other.packed.source, Program)
         # The pieces are derived anew for each check of the plan.
@@ -145,10 +150,14 @@ def _move_pieces(
         pieces = other.packed.source
         # Moves keep what the split, in one pool, may have pieces compute again.
         once = Program(pieces.graph, tuple(dict.fromkeys(pieces.order)))
-        moved = spill(once, residency, pools, share, **options)
+        moved = moves(once, share, order=False)
         if _moves_less(moved, found):
-            found, split = moved, other
+            best, found, split = once, moved, other
         other = next(splits, None)
+    settled = found.choice is not None and found.choice.paid == 0
+    if order and not alone and not settled and not budget.deadline.expired():
+        moved = moves(best, budget, order=True)
+        found = moved if _moves_less(moved, found) else found
     if request.split:
         # Every choice of moves for some pieces says nothing about other pieces.
         short = found.shortfall

@@ -12,6 +12,9 @@ import cpplan
 from cpplan import Graph, Op, Plan, Pool, Tensor
 from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import VerificationError
+from cpplan.program.anf import Program
+from cpplan.spilling.outcome import Spilled
+from cpplan.spilling.solve import spill
 from tests.support.split_networks import Network
 
 ONNX = Path(__file__).resolve().parents[2] / "datasets" / "onnx"
@@ -62,6 +65,24 @@ def test_a_plan_in_pieces_with_moves_is_checked(tmp_path) -> None:
     ):
         with pytest.raises(VerificationError):
             cpplan.verify(graph, replace(plan, **changed))
+
+
+def test_other_orders_are_searched_of_the_best_pieces_alone(monkeypatch) -> None:
+    """Pieces at the given order cost what they do when only that is asked for."""
+    searched = []
+
+    def moves(program: Program, *given: object, order: bool, **options: object) -> Spilled:
+        found = spill(program, *given, order=order, **options)
+        assert found.choice is not None
+        searched.append((order, len(program.order), found.choice.paid))
+        return found
+
+    monkeypatch.setattr("cpplan.spilling.solve.spill", moves)
+    plan = solved(three_pools(), 1024, split=True, order="search")
+    first = [order for order, _, _ in searched].index(True)
+    assert first >= 2
+    assert searched[first][1] == min(searched[:first], key=lambda one: one[2])[1]
+    assert plan.moved_bytes == min(paid for _, _, paid in searched)
 
 
 def test_without_axes_no_op_is_cut() -> None:
