@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,3 +194,11 @@ class SpillProblem:
     def least_load(self) -> Ints:
         """Bytes that each step needs in the fast pool, whatever is dropped."""
         return self.load(self.gap_fixed == 1)
+
+    def held_apart(self) -> SpillProblem:
+        """The problem in which no output is written over an input."""
+        none: Ints = np.zeros(0, np.int64)
+        return replace(
+            self, credit_step=none, credit_room=none, credit_access=none, over_credit=none,
+            over_access=none, over_gap=none,
+        )  # fmt: skip

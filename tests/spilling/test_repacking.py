@@ -28,14 +28,15 @@ from cpplan.spilling.search.window_kernel import change_window
 from cpplan.spilling.tuning import SpillingTuning
 
 
+@pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("direct", [False, True])
-def test_places_are_a_packing_of_the_gaps_kept(direct: bool) -> None:
+def test_places_are_a_packing_of_the_gaps_kept(direct: bool, share: bool) -> None:
     checked = 0
     for seed in range(20):
         rng = random.Random(seed)
         program = to_anf(random_spill_graph(rng))
         pools = Pool("fast", 8 * rng.randint(4, 8), alignment=16), Pool("slow", direct=direct)
-        problem = spill_problem(program, Residency(), pools)
+        problem = spill_problem(program, Residency(), pools, share=share)
         if find_shortfall(problem) is not None or not applies_to(problem):
             continue
         search = Repacking(problem, pools[0].capacity or 0, seed)
@@ -44,13 +45,24 @@ def test_places_are_a_packing_of_the_gaps_kept(direct: bool) -> None:
             continue
         assert placed.paid == problem.paid(placed.kept).sum(), seed
         layout = lay_out(
-            program, Residency(), problem, placed.kept, pools, make_budget(1), share=False,
+            program, Residency(), problem, placed.kept, pools, make_budget(1), share=share,
             places=placed.places,
         )  # fmt: skip
         assert layout.fits, seed
         checked += 1
     # Where ops cannot read the slow pool, most of these fast pools are too small for some op.
     assert checked >= 3
+
+
+def test_an_op_that_fits_only_over_its_input_leaves_no_room_for_insertion() -> None:
+    tensors = Tensor("a", 8), Tensor("b", 8, kind="output")
+    ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("b",), in_place=(("b", "a"),))
+    program = to_anf(Graph("over", tensors, ops))
+    for capacity, fits in (8, False), (16, True):
+        pools = Pool("fast", capacity), Pool("slow")
+        problem = spill_problem(program, Residency(outputs="keep"), pools, share=True)
+        assert find_shortfall(problem) is None
+        assert applies_to(problem) == fits
 
 
 def steps_of(*ranges: tuple[int, int], size: int | list[int], steps: int) -> Graph:

@@ -225,7 +225,8 @@ class SpillSearch:
         if model is not None:
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
         placed = self._place(best, budget.share(FIRST_SHARE), quick=True)
-        if not placed and (repacking is None or self.choice is None):
+        shares = len(problem.credit_step) > 0
+        if not placed and (repacking is None or self.choice is None or shares):
             self._with_margin(prices, budget.share(_MARGIN_SHARE))
         many = len(problem.gap_lower) >= _INSERTION_FIRST
         if many and not placed:
@@ -296,7 +297,9 @@ class SpillSearch:
         if repacking is None:
             return
         known = None
-        if self.choice is not None and self.layout is not None:
+        # Insertion writes nothing over an input.
+        apart = not len(self.problem.credit_step)
+        if self.choice is not None and self.layout is not None and apart:
             kept = self.choice.kept
             places = places_of(self.layout, self.problem, kept, self.program.graph)
             known = Placed(kept, self.choice.paid, places)

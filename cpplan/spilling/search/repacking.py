@@ -4,7 +4,8 @@ First, gaps are chosen without offsets so that a small part of the fast pool sta
 retentions are placed by insertion. The smaller this margin, the cheaper is the choice, and the
 harder is its packing. Then the best packing is improved: one more gap is kept, cheaper ones are
 dropped where its bytes do not fit, others are kept where these make room, and insertion must place
-the retentions that this changes, in a window of steps around the gap.
+the retentions that this changes, in a window of steps around the gap. Nothing is written over an
+input here, though other searches may do so.
 """
 
 from __future__ import annotations
@@ -88,9 +89,11 @@ _COOLINGS = 20
 
 
 def applies_to(problem: SpillProblem) -> bool:
-    """True if nothing is written over an input, all bytes have accesses, and gaps are few."""
+    """True if all bytes have accesses, gaps are few, and each op fits beside what it reads."""
     few = len(problem.gap_storage) <= _REPACKED_GAPS
-    return few and not len(problem.credit_step) and not problem.base.any()
+    if not few or problem.base.any():
+        return False
+    return bool((problem.held_apart().least_load() <= problem.capacity).all())
 
 
 class Repacking:
@@ -107,7 +110,7 @@ class Repacking:
     """
 
     def __init__(self, problem: SpillProblem, capacity: int, seed: int):
-        self.problem = problem
+        self.problem = problem = problem.held_apart()
         self.flat = flatten_problem(problem, capacity)
         self.rng = np.random.default_rng(seed)
         # Any odd multiplier spreads seeds; the state must not be zero.
