@@ -115,14 +115,14 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
         )  # fmt: skip
 
     ranked: dict[str, _Ranked] = {}
-    part = 1.0
-    if given.allows(8, budget.deadline):
-        quick = budget.share(_QUICK_SHARE).deadline
-        paid = _evicted(given, quick)
-        if paid > 0:
-            _rank(ranked, given, search_at, quick)
-        fewer = paid == 0 or any(least <= _FEWER * paid for least, _ in ranked.values())
-        part = _GIVEN_SHARE if fewer else 1.0
+    part = _GIVEN_SHARE if given.allows(8, budget.deadline) else 1.0
+    quick = budget.share(_QUICK_SHARE).deadline
+    # To rank the orders of many ops takes more than this share.
+    paid = 0.0 if given.many else _evicted(given, quick)
+    if paid > 0:
+        _rank(ranked, given, search_at, quick)
+        if all(least > _FEWER * paid for least, _ in ranked.values()):
+            part = 1.0
     _run(given, budget.share(part))
     bound = given.bound_every_order(budget.share(EVERY_ORDER_SHARE).deadline)
     best, found_by, exhausted = given, "given order", False

@@ -15,6 +15,7 @@ from cpplan.model.certificates import ForcedAt, ForcedMoves, RoomPrices
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.residency import Residency
 from cpplan.model.small_graphs import kept_meanwhile
+from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import to_anf
 from cpplan.runtime.budget import Budget, Tuning, make_budget, using
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -217,6 +218,26 @@ def test_the_given_order_has_all_time_unless_another_may_move_fewer_bytes(
     budget = make_budget(4, deterministic=True)
     solve.spill(program, Residency(), pools, budget, order=True)
     assert searched[0] == pytest.approx(1.0 if fewer else 4.0, rel=0.05)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_orders_of_many_ops_are_ranked_after_the_given_one(
+    monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    program = to_anf(GRAPHS["anywhere"](120))
+    done = []
+
+    def evicted(search: SpillSearch, deadline: Deadline) -> float:
+        done.append("rank")
+        return 1.0
+
+    monkeypatch.setattr(solve, "_run", lambda search, budget: done.append("run"))
+    monkeypatch.setattr(solve, "_evicted", evicted)
+    tuning = Tuning({PackingTuning: PackingTuning(many_buffers=1 if many else 10_000)})
+    budget = make_budget(4, deterministic=True)
+    with using(tuning):
+        solve.spill(program, Residency(), (Pool("fast", 1 << 12), Pool("slow")), budget, order=True)
+    assert done[0] == ("run" if many else "rank")
 
 
 def test_rules_that_differ_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
