@@ -40,52 +40,46 @@ def noting_interrupts() -> Iterator[Callable[[], bool]]:
     """
     noted = False
 
-    def note() -> None:
+    def note(usual: Callable[[], object]) -> None:
         nonlocal noted
         noted = True
+        usual()
 
-    with _acting_first(note):
+    with _on_interrupt(note):
         yield lambda: noted
 
 
 @contextmanager
-def interrupts_ending(deadline: Deadline) -> Iterator[None]:
-    """Context in which Ctrl-C also ends a deadline, in the main thread.
-
-    Compiled modules swallow a ``KeyboardInterrupt`` that is raised while they are loaded: the run
-    goes on, and must find that its time is up.
-    """
-    with _acting_first(deadline.cancel):
-        yield
-
-
-@contextmanager
 def first_interrupt_ending(deadline: Deadline) -> Iterator[None]:
-    """Context in which the first Ctrl-C ends a deadline and nothing else, in the main thread.
+    """Context in which the first Ctrl-C ends a deadline and raises nothing, in the main thread.
 
-    The search then ends with its best plan. Further ones act as usual.
+    The search then ends with its best plan, wherever it is. Contexts around this one note Ctrl-C;
+    further ones act as usual.
     """
 
-    def end() -> bool:
+    def end(usual: Callable[[], object]) -> None:
         again = deadline.cancelled
         deadline.cancel()
-        return again
+        try:
+            usual()
+        except KeyboardInterrupt:
+            if again:
+                raise
 
-    with _acting_first(end):
+    with _on_interrupt(end):
         yield
 
 
 @contextmanager
-def _acting_first(act: Callable[[], bool | None]) -> Iterator[None]:
-    """Context in which Ctrl-C calls a function, and then acts as usual unless that is ``False``."""
+def _on_interrupt(act: Callable[[Callable[[], object]], None]) -> Iterator[None]:
+    """Context in which Ctrl-C calls a function, which is given the usual action."""
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if act() is not False:
-            previous(number, frame)
+        act(lambda: previous(number, frame))
 
     signal.signal(signal.SIGINT, handle)
     try:

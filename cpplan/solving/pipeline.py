@@ -24,7 +24,7 @@ from cpplan.runtime.budget import Budget, using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
+from cpplan.runtime.interrupts import first_interrupt_ending, holding_interrupts
 from cpplan.solving.best_order import search_orders
 from cpplan.solving.best_pieces import cannot_split, is_late_to_split, split_ops, uncut
 from cpplan.solving.best_schedule import rematerialize
@@ -223,7 +223,7 @@ def solve_arena(source: Graph | Program | Problem, request: Request) -> Plan:
 def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     """Plan the memory of a model for a request, whose limits are on the peak alone."""
     budget = request.budget()
-    with interrupts_ending(budget.deadline):
+    with first_interrupt_ending(budget.deadline):
         plan = best_plan(_search, as_program(source), request, budget)
     return with_open_gap(plan, request)
 

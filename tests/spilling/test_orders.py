@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 from support.cases import seeds
@@ -218,6 +220,30 @@ def test_the_given_order_has_all_time_unless_another_may_move_fewer_bytes(
     budget = make_budget(4, deterministic=True)
     solve.spill(program, Residency(), pools, budget, order=True)
     assert searched[0] == pytest.approx(1.0 if fewer else 4.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    ["cpplan.ordering.solve.search_order", "cpplan.spilling.search.one_order.bound_of_every_order"],
+)
+def test_ctrl_c_between_searches_keeps_the_plan(
+    monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """The first Ctrl-C ends the time, wherever the run is, and raises nothing."""
+    module, name = stage.rsplit(".", 1)
+    usual, reached = getattr(import_module(module), name), []
+
+    def interrupted(*given: object, **options: object) -> object:
+        if not reached:
+            reached.append(name)
+            signal.raise_signal(signal.SIGINT)
+        return usual(*given, **options)
+
+    monkeypatch.setattr(stage, interrupted)
+    graph, pools = GRAPHS["anywhere"](120), (Pool("fast", 1 << 12), Pool("slow"))
+    plan = cpplan.solve(graph, pools=pools, spill=True, order="search", deterministic=True)
+    assert reached
+    assert plan.moved_bytes is not None
 
 
 @pytest.mark.parametrize("many", [False, True])

@@ -32,7 +32,7 @@ from cpplan.packing.solve import pack
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
+from cpplan.runtime.interrupts import first_interrupt_ending, holding_interrupts
 from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
@@ -122,7 +122,7 @@ def layout_for_sizes(
     if same is not None:
         alone[same] = merged
     others = [each for each in alone if each is not merged]
-    with interrupts_ending(deadline):
+    with first_interrupt_ending(deadline):
         try:
             try:
                 pack(merged, budget.share(_SIZES_LARGEST_SHARE))

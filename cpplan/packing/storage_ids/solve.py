@@ -25,7 +25,7 @@ from cpplan.packing.tuning import active
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
-from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
+from cpplan.runtime.interrupts import first_interrupt_ending, holding_interrupts
 
 # Buffers up to which stages by size are tried: their tables take gigabytes beyond that.
 _STORAGES_IMPROVED = 10_000
@@ -124,7 +124,7 @@ def share_storages(
     def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
         group = as_labels(keys, len(bounded))
         best = _totals(bounded, group)
-        with interrupts_ending(deadline):
+        with first_interrupt_ending(deadline):
             try:
                 if algorithm is not None:
                     best.offer(ALGORITHMS[algorithm](bounded, group, deadline), algorithm)

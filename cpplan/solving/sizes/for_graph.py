@@ -34,7 +34,7 @@ from cpplan.program.anf import Program
 from cpplan.program.binding import bind
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.interrupts import holding_interrupts, interrupts_ending
+from cpplan.runtime.interrupts import first_interrupt_ending, holding_interrupts
 from cpplan.solving.plan_maker import make_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import Run
@@ -147,7 +147,7 @@ def plan_sizes(
     program, listed = _within_sizes(source, sizes)
     limits = [None if limit is None else parse_bytes(limit) for limit in capacities]
     run = Run(request, budget, residency, request.sharing, target=None, limit=None)
-    with interrupts_ending(deadline):
+    with first_interrupt_ending(deadline):
         choices = choose(run, program, listed)
     merged = [
         merge_related(_problem(choices.program, values, residency), choices.relations)
