@@ -182,10 +182,7 @@ class Choices:
             limit=capacity,
             seed=budget.seed,
         )
-        try:
-            alone.run(budget.until(slot))
-        except KeyboardInterrupt:
-            budget.deadline.cancel()
+        alone.run(budget.until(slot))
         if capacity is not None and alone.best.peak > capacity:
             return None
         pool, offset = np.zeros(len(problem), np.int64), alone.best.offsets

@@ -210,22 +210,19 @@ class RematSearch:
             best.offer(self._try(known.best(limit), budget))
             return self._judged(best, limit)
         moving = MovingLimit(limit, known.least.bytes, sharing=self._sharing)
-        try:
-            if self._sharing:
-                # Aliases may save as much in other schedules as in one that runs every op once.
-                once = self._try(known.once, budget.share(_PACKING_SHARE))
-                best.offer(once)
-                moving.packed(once.outcome.peak, once.over(limit))
-            small = len(self.problem) <= _SHORT_UNITS
-            work = budget.share(_SMALL_SHARE if small else 1 - _PROOF_SHARE)
-            self._take_turns(
-                lambda effort: self._turn(best, objective, moving, effort, work), best, work
-            )
-            if not best.settled:
-                self.schedules.bound_cost(limit, budget)
-            self._pack_short(best, math.inf if self._sharing else limit, budget)
-        except KeyboardInterrupt:
-            budget.deadline.cancel()
+        if self._sharing:
+            # Aliases may save as much in other schedules as in one that runs every op once.
+            once = self._try(known.once, budget.share(_PACKING_SHARE))
+            best.offer(once)
+            moving.packed(once.outcome.peak, once.over(limit))
+        small = len(self.problem) <= _SHORT_UNITS
+        work = budget.share(_SMALL_SHARE if small else 1 - _PROOF_SHARE)
+        self._take_turns(
+            lambda effort: self._turn(best, objective, moving, effort, work), best, work
+        )
+        if not best.settled:
+            self.schedules.bound_cost(limit, budget)
+        self._pack_short(best, math.inf if self._sharing else limit, budget)
         if best.trial is None:
             rest = Deadline(tuning.grace) if budget.deadline.cancelled else budget.deadline
             best.offer(self._try(known.best(limit), budget.until(rest)))
@@ -241,21 +238,18 @@ class RematSearch:
         if not known.affords(most):
             self._stop_early(NOTHING_AGAIN)
             return self._judged(best, None)
-        try:
-            if self.schedules.is_chain:
-                self._take_turns(lambda _: self._halve(best, most, budget), best, budget)
-                self._bound(best, most, budget)
-            else:
-                self._begin_below(best, most, budget)
-                self._bound(best, most, budget.share(_BOUND_SHARE))
-                down = budget.share(_DESCENDING_SHARE)
-                # Between the new bound and the best start, limits are others.
-                self._begin_below(best, most, down.share(_BEGIN_AGAIN_SHARE))
-                self._take_turns(lambda _: self._go_down(best, most, down), best, down)
-                self._bound(best, most, budget)
-            self._pack_short(best, math.inf, budget)
-        except KeyboardInterrupt:
-            budget.deadline.cancel()
+        if self.schedules.is_chain:
+            self._take_turns(lambda _: self._halve(best, most, budget), best, budget)
+            self._bound(best, most, budget)
+        else:
+            self._begin_below(best, most, budget)
+            self._bound(best, most, budget.share(_BOUND_SHARE))
+            down = budget.share(_DESCENDING_SHARE)
+            # Between the new bound and the best start, limits are others.
+            self._begin_below(best, most, down.share(_BEGIN_AGAIN_SHARE))
+            self._take_turns(lambda _: self._go_down(best, most, down), best, down)
+            self._bound(best, most, budget)
+        self._pack_short(best, math.inf, budget)
         if not best.settled:
             cheap = self.known.least_by == COST_AT_CUTS
             self._stop_early(ENDED_CHEAP if cheap else ENDED_CHEAP_ALL)
@@ -351,8 +345,6 @@ class RematSearch:
         part = tuning.order_share if known.affords(most, free=False) else part
         slot = budget.deadline.share(part)
         packed, name = self._order(slot)
-        if slot.cancelled:
-            budget.deadline.cancel()
         assert isinstance(packed.source, Program)
         return Trial(self.schedules.take_order(_units(self.problem, packed.source), name), packed)
 

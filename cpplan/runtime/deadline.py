@@ -93,8 +93,10 @@ class Deadline:
         return self._cancelled or (self._parent is not None and self._parent.cancelled)
 
     def cancel(self) -> None:
-        """End the run now (Ctrl-C)."""
+        """End the whole run now (Ctrl-C)."""
         self._cancelled = True
+        if self._parent is not None:
+            self._parent.cancel()
 
     def check(self, work: float = 0.0) -> None:
         """Spend ``work``, then raise :class:`TimeUpError` if no time is left."""

@@ -96,8 +96,7 @@ def _reporter(
             budget.deadline.elapsed(), None, None, f"{value}, at least {bound}{where}: {source}"
         )
         history.append(event)
-        if request.progress is not None:
-            request.progress(event)
+        request.tell(event, budget.deadline)
 
     return report
 

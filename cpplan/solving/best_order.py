@@ -232,10 +232,7 @@ def improve_jointly(
                 best, outcome = better, outcome._replace(order=order, found_by=name)
         report(best.peak, outcome.bound, name)
 
-    try:
-        prove_peak(model, start, budget, bound=outcome.bound, report=keep)
-    except KeyboardInterrupt:
-        budget.deadline.cancel()
+    prove_peak(model, start, budget, bound=outcome.bound, report=keep)
     return best, outcome
 
 

@@ -90,16 +90,12 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
         share = _brief(_ALONE_SPLIT_SHARE, deadline) if alone.split else _ALONE_SHARE
         slot = deadline.share(share)
         runs.take_alone(alone, slot)
-        if slot.cancelled:
-            deadline.cancel()
         if runs.settled:
             return runs.ended()
     smaller = list(_smaller(request, source)) if _is_in_reach(source, tuning) else []
     first = deadline.share(1 - _smaller_share(request, source, deadline)) if smaller else deadline
     before = deadline.remaining()
     runs.take(request, first)
-    if first.cancelled:
-        deadline.cancel()
     longest = max(before - deadline.remaining(), _SMALLER_LEAST)
     if alone is not None:
         runs.offer_alone()
@@ -195,10 +191,6 @@ class _Runs:
         own = asked is self._request
         try:
             yield
-        except KeyboardInterrupt:
-            if own:
-                raise
-            self._budget.deadline.cancel()
         except MemoryError:
             raise
         except Exception as error:
@@ -240,8 +232,7 @@ class _Runs:
     def _record(self, text: str, peak: int | None = None) -> None:
         event = Progress(self._budget.deadline.elapsed(), peak, None, text)
         self._events.append(event)
-        if self._request.progress is not None:
-            self._request.progress(event)
+        self._request.tell(event, self._budget.deadline)
 
     def ended(self) -> Plan:
         """The best plan, with the history of all searches."""

@@ -96,22 +96,19 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
     unshared: Ints | None = None
     ended = False
     while not ended:
-        try:
-            turn = _turn(run)
-            if search is None:
-                budget, target = run.budget.until(turn), run.target or 0
-                search = OrderSearch(ordering, start, budget, target=target, report=known.take)
-                if run.sharing and not has_many_ops(source):
-                    search.run(turn.share(_SHARED_ORDER_SHARE))
-                    # Over several pools, an order of least live bytes need not be the best.
-                    if not search.done or len(run.request.pools or ()) > 1:
-                        unshared = _search_unshared(run, apart, search.best.order, turn)
-                        search.try_order(unshared, UNSHARED)
-            search.run(turn)
-            ended = search.done or search.exhausted
-            ended &= known.prove()
-        except KeyboardInterrupt:
-            run.deadline.cancel()
+        turn = _turn(run)
+        if search is None:
+            budget, target = run.budget.until(turn), run.target or 0
+            search = OrderSearch(ordering, start, budget, target=target, report=known.take)
+            if run.sharing and not has_many_ops(source):
+                search.run(turn.share(_SHARED_ORDER_SHARE))
+                # Over several pools, an order of least live bytes need not be the best.
+                if not search.done or len(run.request.pools or ()) > 1:
+                    unshared = _search_unshared(run, apart, search.best.order, turn)
+                    search.try_order(unshared, UNSHARED)
+        search.run(turn)
+        ended = search.done or search.exhausted
+        ended &= known.prove()
         outcome = known.outcome._replace(order=number[known.outcome.order])
         yield OrderTurn(outcome, None if unshared is None else number[unshared])
 

@@ -18,6 +18,7 @@ from cpplan.model.names import check_key, not_understood, tuple_of
 from cpplan.model.pool import Objective
 from cpplan.model.refusals import refuse
 from cpplan.runtime.budget import Budget, Tuning, make_budget, tuning_in_use
+from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.search_options import check_search_options
 from cpplan.solving.combined_options import OPTION_RULES, SOURCE_RULES
 from cpplan.solving.option import Option, option_field
@@ -239,6 +240,14 @@ class Request:
 
             heuristics.get(self.algorithm)
         self._tuning()
+
+    def tell(self, event: Progress, deadline: Deadline) -> None:
+        """Tell the caller an event; ``KeyboardInterrupt`` raised there ends the run as Ctrl-C."""
+        if self.progress is not None:
+            try:
+                self.progress(event)
+            except KeyboardInterrupt:
+                deadline.cancel()
 
     @property
     def sharing(self) -> frozenset[RelationKind]:

@@ -106,13 +106,10 @@ class Run:
         if self.sharing and isinstance(source, Program):
             return self._pack_sharing(source, problem, deadline, record, built, quick=quick)
         incumbent = Incumbent(problem, target=self.target, limit=self.limit, report=record)
-        try:
-            if self.request.algorithm is not None:
-                pack_by(self.request.algorithm, incumbent, deadline)
-            else:
-                pack(incumbent, self.budget.until(deadline), most_effort=0 if quick else None)
-        except KeyboardInterrupt:
-            self.deadline.cancel()
+        if self.request.algorithm is not None:
+            pack_by(self.request.algorithm, incumbent, deadline)
+        else:
+            pack(incumbent, self.budget.until(deadline), most_effort=0 if quick else None)
         return Packed(source, problem, incumbent=incumbent)
 
     def pack_more(self, packed: Packed, deadline: Deadline) -> None:
@@ -120,14 +117,11 @@ class Run:
         budget = self.budget.until(deadline)
         if self.request.algorithm is not None:
             return
-        try:
-            if packed.sharing is not None:
-                packed.sharing.run(budget)
-            elif packed.incumbent is not None:
-                pack_by_insertion(packed.incumbent, deadline)
-                pack(packed.incumbent, budget, by_heuristics=False)
-        except KeyboardInterrupt:
-            self.deadline.cancel()
+        if packed.sharing is not None:
+            packed.sharing.run(budget)
+        elif packed.incumbent is not None:
+            pack_by_insertion(packed.incumbent, deadline)
+            pack(packed.incumbent, budget, by_heuristics=False)
 
     def place(self, program: Program, offsets: Ints, name: str) -> Packed:
         """Packing from given offsets of the buffers of a program's problem."""
@@ -150,7 +144,7 @@ class Run:
         if built and self.request.algorithm is None:
             reading = deadline.share(_SHARING_READING_SHARE)
             if is_short(reading, self.tuning.sharing_reading * built):
-                reading.cancel()
+                reading = deadline.share(0)
         search = SharingSearch(
             program,
             problem,
@@ -164,15 +158,12 @@ class Run:
         )
         if search.late:
             self.stop_early(NO_TIME_TO_SHARE)
-        try:
-            if self.request.algorithm is not None:
-                search.pack_by(self.request.algorithm, deadline)
-            elif quick:
-                search.pack_quickly(deadline)
-            else:
-                search.run(self.budget.until(deadline))
-        except KeyboardInterrupt:
-            self.deadline.cancel()
+        if self.request.algorithm is not None:
+            search.pack_by(self.request.algorithm, deadline)
+        elif quick:
+            search.pack_quickly(deadline)
+        else:
+            search.run(self.budget.until(deadline))
         return Packed(program, problem, sharing=search)
 
     def _pack_pools(
@@ -215,8 +206,7 @@ class Run:
             bound = max((b for b in (bound, next(known, None)) if b is not None), default=None)
         event = Progress(self.deadline.elapsed(), peak, bound, source)
         self.history.append(event)
-        if self.request.progress is not None:
-            self.request.progress(event)
+        self.request.tell(event, self.deadline)
 
 
 def is_short(deadline: Deadline, seconds: float) -> bool:

@@ -63,12 +63,8 @@ def spill_or_recompute(
         return _bounded(replace(found, origin={}))
     known = Schedules(program.graph, residency, pools, share=share)
     search = _Search(known, program, budget, report)
-    try:
+    with suppress(TimeUpError):
         search.run(schedules)
-    except TimeUpError:
-        pass
-    except KeyboardInterrupt:
-        budget.deadline.cancel()
     return search.outcome()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -69,21 +69,10 @@ def spill(
 
 
 def _run(search: SpillSearch, budget: Budget) -> None:
-    """Run a search until it ends, the time is up, or the user interrupts it."""
-    with _until_interrupted(budget):
+    """Run a search until it ends or the time is up."""
+    with suppress(TimeUpError):
         search.run(budget.share(1 - _HIDING_SHARE) if _hides(search) else budget)
         _hide(search, budget)
-
-
-@contextmanager
-def _until_interrupted(budget: Budget) -> Iterator[None]:
-    """Context that ends when the time is up, or with the whole run when the user interrupts it."""
-    try:
-        yield
-    except TimeUpError:
-        return
-    except KeyboardInterrupt:
-        budget.deadline.cancel()
 
 
 def _hides(search: SpillSearch) -> bool:
@@ -142,7 +131,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
 
     if not settled():
         turn = budget.share(EVERY_CHOICE_SHARE)
-        with _until_interrupted(budget):
+        with suppress(TimeUpError):
             least = try_every_choice(given, place, turn.deadline, any_order=True)
             exhausted = least is None
             bound = max(bound, MovedBound(least or 0, ALL_ORDERS), key=lambda one: one.value)

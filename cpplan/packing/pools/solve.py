@@ -12,6 +12,7 @@ pool of such an assignment is then a packing problem of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,12 +93,8 @@ def pack_pools(
     if levels is None:
         levels = objective_levels(problem, objective)
     run = _PoolRun(problem, levels, budget, report)
-    try:
+    with suppress(TimeUpError):
         run.improve()
-    except TimeUpError:
-        pass
-    except KeyboardInterrupt:
-        budget.deadline.cancel()
     return run.packing()
 
 

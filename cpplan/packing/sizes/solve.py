@@ -123,18 +123,13 @@ def layout_for_sizes(
         alone[same] = merged
     others = [each for each in alone if each is not merged]
     with first_interrupt_ending(deadline):
-        try:
-            try:
-                pack(merged, budget.share(_SIZES_LARGEST_SHARE))
-            finally:
-                best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
-                _take_largest_bound(best, merged.bound)
-            shared = budget.share(_SIZES_ALONE_SHARE)
-            for k, each in enumerate(others):
-                pack(each, shared.share(1 / (len(others) - k)))
-            improve_levels(best, budget)
-        except KeyboardInterrupt:
-            deadline.cancel()
+        pack(merged, budget.share(_SIZES_LARGEST_SHARE))
+        best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
+        _take_largest_bound(best, merged.bound)
+        shared = budget.share(_SIZES_ALONE_SHARE)
+        for k, each in enumerate(others):
+            pack(each, shared.share(1 / (len(others) - k)))
+        improve_levels(best, budget)
     with holding_interrupts() as hold:
         hold()  # check and return the layout even if the user presses Ctrl-C again
         if same is not None:

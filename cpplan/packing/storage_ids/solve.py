@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -124,14 +125,11 @@ def share_storages(
     def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
         group = as_labels(keys, len(bounded))
         best = _totals(bounded, group)
-        with first_interrupt_ending(deadline):
-            try:
-                if algorithm is not None:
-                    best.offer(ALGORITHMS[algorithm](bounded, group, deadline), algorithm)
-                else:
-                    _search(best, bounded, group, budget)
-            except (TimeUpError, KeyboardInterrupt):
-                deadline.cancel()
+        with first_interrupt_ending(deadline), suppress(TimeUpError):
+            if algorithm is not None:
+                best.offer(ALGORITHMS[algorithm](bounded, group, deadline), algorithm)
+            else:
+                _search(best, bounded, group, budget)
         with holding_interrupts() as hold:
             hold()  # check and return the assignment even if the user presses Ctrl-C again
             found = make_assignment(

@@ -43,8 +43,6 @@ def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> C
         packed, _ = search_orders(part, Program(graph, program.order))
     else:
         packed = part.pack(Program(graph, program.order), share)
-    if share.cancelled:
-        run.deadline.cancel()
     assert isinstance(packed.source, Program)
     return Choices(Program(program.graph, packed.source.order), packed.relations)
 

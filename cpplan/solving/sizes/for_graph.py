@@ -147,6 +147,7 @@ def plan_sizes(
     program, listed = _within_sizes(source, sizes)
     limits = [None if limit is None else parse_bytes(limit) for limit in capacities]
     run = Run(request, budget, residency, request.sharing, target=None, limit=None)
+    told = replace(request, progress=progress)
     with first_interrupt_ending(deadline):
         choices = choose(run, program, listed)
     merged = [
@@ -162,7 +163,7 @@ def plan_sizes(
         objective=objective,
         capacities=limits,
         labels=[size_label(values) for values in listed],
-        report=_reporter(progress, deadline, objective, limited=any(x is not None for x in limits)),
+        report=_reporter(told, deadline, objective, limited=any(x is not None for x in limits)),
     )
     with holding_interrupts() as hold:
         hold()  # check and return the plan even if the user presses Ctrl-C again
@@ -206,20 +207,14 @@ def _problem(program: Program, values: Mapping[str, int], residency: Residency) 
 
 
 def _reporter(
-    progress: Callable[[Progress], None] | None,
-    deadline: Deadline,
-    objective: SizesObjective,
-    *,
-    limited: bool,
+    request: Request, deadline: Deadline, objective: SizesObjective, *, limited: bool
 ) -> Report:
     def report(values: tuple[int, ...], bounds: tuple[int, ...], source: str) -> None:
-        if progress is None:
-            return
+        elapsed, level = deadline.elapsed(), int(limited)
+        event = Progress(elapsed, None, None, source)
         if objective == "largest":
-            level = int(limited)
-            progress(Progress(deadline.elapsed(), values[level], bounds[level], source))
-        else:
-            progress(Progress(deadline.elapsed(), None, None, source))
+            event = Progress(elapsed, values[level], bounds[level], source)
+        request.tell(event, deadline)
 
     return report
 

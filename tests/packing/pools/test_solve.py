@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.interrupts import first_interrupt_ending
 
 DATASETS = Path(__file__).resolve().parents[3] / "datasets"
 
@@ -109,13 +111,14 @@ def test_an_interrupt_loses_nothing_and_ends_the_run(monkeypatch):
     told = []
 
     def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(cp_sat_pools, "search_level", interrupt)
     deadline = Deadline(60)
-    packing = pack_pools(
-        problem, "total", Budget(deadline), report=lambda value, bound, source: told.append(value)
-    )
+    with first_interrupt_ending(deadline):
+        packing = pack_pools(
+            problem, "total", Budget(deadline), report=lambda value, *_: told.append(value)
+        )
     assert deadline.cancelled
     check_pooled(problem, packing.pool, packing.offset)
     assert packing.objective_value == told[-1]
