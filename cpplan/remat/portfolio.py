@@ -8,7 +8,7 @@ bounds are proved: on the bytes of every schedule, and on the cost of those with
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 
@@ -23,9 +23,12 @@ from cpplan.remat.footprint import CHAIN, CUTS, REACH, Footprint, reach_bound
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop, without_unread_runs
-from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts
+from cpplan.remat.heuristics.starts import (
+    first_schedules,
+    smallest_by_cuts,
+    smallest_by_dropping,
+)
 from cpplan.remat.known_schedules import KnownSchedules, RematOutcome, better
-from cpplan.remat.objectives import Halving
 from cpplan.remat.peak_bounds import PeakBound, PeakSearch
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.remat.search.descent import Descent
@@ -40,8 +43,6 @@ _LIVE_ORDER_SHARE = 0.5
 # Share for starts. They end by themselves, mostly within a second. A busy machine must not cut
 # them short, since no later search makes up for them.
 _START_SHARE = 0.8
-# Share for starts if a target cost is given: then this is one limit of many.
-_QUICK_START_SHARE = 0.2
 # Share for a proof that there is no schedule.
 _REACH_SHARE = 0.05
 # Share for CP-SAT on the whole schedule, if there are few units.
@@ -83,6 +84,8 @@ class ScheduleSearch:
         self._reach_target: float = 0
         # Limit -> schedules made for it, the best of each order, the best first.
         self._starts: dict[int, list[RematOutcome]] = {}
+        # True once values were dropped for the least peak.
+        self._began_below = False
         # Limits for which local search has begun.
         self._walked: set[int] = set()
         self._descents: dict[float, Descent] = {}
@@ -132,12 +135,11 @@ class ScheduleSearch:
             yield
             return
         if limit not in self._starts:
-            share = _QUICK_START_SHARE if target else _START_SHARE
-            self.start(limit, budget.share(share), target)
+            self.start(limit, budget.share(_START_SHARE))
             yield
             self._look_for_reach(limit + 1, budget)
             yield
-            if not target and known.best(limit).peak > limit:
+            if known.best(limit).peak > limit:
                 # Where nothing fits after all starts, often no schedule does.
                 self._prove_floor(limit, budget.share(_FLOOR_SHARE))
                 yield
@@ -192,7 +194,7 @@ class ScheduleSearch:
         """The schedule of least peak by heuristics that costs at most ``most``.
 
         First come minimum cuts, where the cost is not limited or repetitions must be free; then
-        limits halfway between the bound and the least peak at this cost.
+        values are dropped along ever more orders.
         """
         known = self.known
         self._look_for_reach(None, budget)
@@ -204,14 +206,22 @@ class ScheduleSearch:
             )
             if cut is not None:
                 known.add(self._measure(*cut))
-        limits = Halving(least, known.smallest(most).peak, active().halvings)
-        for limit in limits:
-            if budget.deadline.expired():
-                break
-            start = self.start(limit, budget.share(1 / limits.left), most)
-            if start.peak > limit or start.cost > most:
-                limits.missed(limit)
-            limits.high = known.smallest(most).peak
+        best = known.smallest(most)
+        first, others = known.once, self._every_order(None, budget.deadline)
+        if self._began_below:
+            first, others = best, iter(self._orders)
+        self._began_below = True
+        dropped = smallest_by_dropping(
+            self.problem,
+            least,
+            best.peak,
+            chain([tuple(dict.fromkeys(first.schedule))], others),
+            budget.deadline,
+            most_cost=most,
+            reorder=self.joint,
+        )
+        if dropped is not None:
+            known.add(self._measure(*dropped))
         return known.smallest(most)
 
     def has_begun(self, limit: int) -> bool:
@@ -223,35 +233,35 @@ class ScheduleSearch:
         made = self._starts.get(limit, [])
         return made[0] if made and made[0].peak <= limit else None
 
-    def start(self, limit: int, budget: Budget, target: float = 0) -> RematOutcome:
-        """The best schedule made from known orders by dropping values, once a limit.
-
-        If all schedules that fit cost more than ``target``, more rules are tried.
-        """
+    def start(self, limit: int, budget: Budget) -> RematOutcome:
+        """The best schedule made from known orders by dropping values, once a limit."""
         if limit not in self._starts:
-            orders: Iterable[Sequence[int]] = [self.given]
-            if self.joint:
-                orders = chain(self._orders, self._more_orders(limit, budget.deadline))
+            best = self.known.best(limit) if self._starts else None
             made = first_schedules(
                 self.problem,
                 limit,
-                orders,
+                self._every_order(best, budget.deadline),
                 budget.deadline,
-                most_cost=target or math.inf,
                 reorder=self.joint,
             )
             self._starts[limit] = [self._measure(*start) for start in made]
             self.known.add(self._starts[limit][0])
         return self._starts[limit][0]
 
-    def _more_orders(self, limit: int, deadline: Deadline) -> Iterator[tuple[int, ...]]:
-        """Orders by all rules in the first call; later only the order of the best schedule.
+    def _every_order(
+        self, best: RematOutcome | None, deadline: Deadline
+    ) -> Iterator[tuple[int, ...]]:
+        """The known orders, then that of the best schedule, else orders by all rules.
 
         The best order without repetitions need not be the best one with repetitions, so that all
         are starts. The best schedule later has the order that turned out best.
         """
-        if self._starts:
-            yield tuple(dict.fromkeys(self.known.best(limit).schedule))
+        if not self.joint:
+            yield self.given
+            return
+        yield from self._orders
+        if best is not None:
+            yield tuple(dict.fromkeys(best.schedule))
             return
         for name in order_rules.names():
             order = order_rules.get(name)(self.problem.ordering, deadline)

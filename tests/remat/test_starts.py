@@ -7,14 +7,24 @@ import random
 from dataclasses import replace
 
 from support.remat_oracle import random_remat_problem, remat_chain
+from support.sources import ROOT
 
+from cpplan import load
+from cpplan.ordering.bounds import topological_order
 from cpplan.remat.footprint import least_footprint
-from cpplan.remat.heuristics.starts import first_schedules, smallest_by_cuts
+from cpplan.remat.heuristics.checkpoints import given_order
+from cpplan.remat.heuristics.starts import (
+    first_schedules,
+    smallest_by_cuts,
+    smallest_by_dropping,
+)
 from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+
+DATASETS = ROOT / "datasets"
 
 
 def test_an_order_that_fits_stays():
@@ -42,6 +52,61 @@ def test_expired_deadline_tries_only_the_orders():
     """The orders alone."""
     problem = remat_problem(remat_chain(4))
     assert first_schedules(problem, 4, [range(9)], Deadline(0)) == [(tuple(range(9)), "order")]
+
+
+def test_smallest_by_dropping_meets_the_published_optimum_of_a_chain():
+    """n = 16 at 43 runs: 8 slots; and no schedule of 42 runs in them."""
+    problem, order = remat_problem(remat_chain(16)), range(33)
+    for most, peak in ((43, 8), (42, 9)):
+        found = smallest_by_dropping(problem, 3, 17, [order], Deadline(60), most_cost=most)
+        assert problem.is_schedule(found.schedule)
+        assert (problem.peak(found.schedule), len(found.schedule) <= most) == (peak, True)
+
+
+def test_smallest_by_dropping_is_below_what_is_known_or_there_is_none():
+    below = 0
+    for seed in range(40):
+        problem = random_remat_problem(seed, 12)
+        units = tuple(range(len(problem)))
+        peak, most = problem.peak(units), 1.5 * problem.total_cost(units)
+        least = least_footprint(problem).bytes
+        orders = [units, topological_order(problem.ordering)]
+        found = smallest_by_dropping(problem, least, peak, orders, Deadline(60), most_cost=most)
+        late = smallest_by_dropping(problem, least, peak, orders, Deadline(0), most_cost=most)
+        assert late is None
+        if found is None:
+            continue
+        assert problem.is_schedule(found.schedule)
+        assert problem.total_cost(found.schedule) <= most
+        assert problem.peak(found.schedule) < peak
+        below += 1
+    assert below > 5
+
+
+def test_another_order_lowers_what_the_first_one_left():
+    """The order of least peak, as the second one, ends no higher than alone, or with its peak."""
+    lower = 0
+    for seed in range(40):
+        problem = random_remat_problem(seed, 12)
+        first, second = tuple(range(len(problem))), topological_order(problem.ordering)
+        most, deadline = 1.5 * problem.total_cost(first), Deadline(60)
+        peaks = []
+        for orders in ([first], [first, second]):
+            found = smallest_by_dropping(problem, 0, 10**9, orders, deadline, most_cost=most)
+            peaks.append(problem.peak(found.schedule))
+        assert peaks[1] <= peaks[0]
+        lower += peaks[1] < peaks[0]
+    assert lower > 0
+
+
+def test_a_network_of_thousands_of_ops_has_a_low_start_in_little_time():
+    """Limits are tried along one order first: all orders at each limit took all of the time."""
+    graph = load(DATASETS / "zoo/densenet121.train.json.gz")
+    problem = remat_problem(graph)
+    known = KnownSchedules(problem, given_order(problem))
+    budget = Budget(Deadline(2.5, deterministic=True))
+    found = ScheduleSearch(known).start_below(1.25 * known.base, budget)
+    assert found.peak < known.once.peak / 8
 
 
 def _mostly_free(seed, units):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import NamedTuple
 
 from cpplan.model.problem import Ints
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
-from cpplan.remat.heuristics.dropping import drop
+from cpplan.remat.heuristics.dropping import drop, without_unread_runs
 from cpplan.remat.heuristics.minimum_cuts import NAME as CUTS
 from cpplan.remat.heuristics.minimum_cuts import orders_by_need, retain_by_cuts
 from cpplan.remat.objectives import Halving
@@ -25,6 +26,8 @@ _CUT_EXTRA = 0.2
 # Limits for them, as shares of the limit, until a schedule is within it: they do not look at
 # bytes live while values are computed again.
 _CUT_LIMITS = (1.0, 0.98)
+# Part of the least peak known by which dropping along another order must lower it at first.
+_STEP = 0.01
 
 
 class Start(NamedTuple):
@@ -40,7 +43,6 @@ def first_schedules(
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
     *,
-    most_cost: float = math.inf,
     reorder: bool = True,
 ) -> list[Start]:
     """The best schedule derived from each order, the cheapest within ``limit`` bytes first.
@@ -52,8 +54,6 @@ def first_schedules(
     ----------
     orders
         Orders of the units, at least one; the next is asked for when the last has been tried.
-    most_cost
-        Cost above which a schedule is of no use. The first one found that costs no more is enough.
     reorder
         True to try further orders, by need, if these leave much to gain.
     """
@@ -65,15 +65,10 @@ def first_schedules(
         peak = problem.peak(start.schedule)
         return max(peak - limit, 0), problem.total_cost(start.schedule), peak
 
-    def is_good(start: Start) -> bool:
-        """True if a start fits, and is cheap enough if there is such a cost."""
-        excess, cost, _ = rank(start)
-        return excess == 0 and cost <= most_cost < math.inf
-
     def leaves_much(starts: Iterable[Start]) -> bool:
         """True if the best of some starts does not fit, or costs much more than every op once."""
         excess, cost, _ = min(map(rank, starts))
-        return math.isinf(most_cost) and (excess > 0 or cost > (1 + _CUT_EXTRA) * base)
+        return excess > 0 or cost > (1 + _CUT_EXTRA) * base
 
     def by_cuts(order: tuple[int, ...]) -> Iterator[Start]:
         """Yield starts along an order by minimum cuts, until one fits."""
@@ -92,8 +87,6 @@ def first_schedules(
             starts = made[order] = [Start(order, "order")]
             if problem.peak(order) > limit:
                 starts.append(Start(drop(problem, order, limit, deadline), DROPPING))
-            if is_good(starts[-1]):
-                return [starts[-1]]
             # Where dropping is dear, a cut takes less time than to drop along all other orders.
             fits = problem.peak(starts[-1].schedule) <= limit
             if len(made) == 1 and fits and leaves_much(starts):
@@ -106,6 +99,60 @@ def first_schedules(
     except TimeUpError:
         pass  # schedules made until then are kept
     return sorted((min(found, key=rank) for found in made.values()), key=rank)
+
+
+def smallest_by_dropping(
+    problem: RematProblem,
+    least: int,
+    below: int,
+    orders: Iterable[Sequence[int] | Ints],
+    deadline: Deadline,
+    *,
+    most_cost: float,
+    reorder: bool = True,
+) -> Start | None:
+    """The schedule of least peak by dropping values that costs at most ``most_cost``.
+
+    Along the first order, limits are halved between ``least`` and ``below`` bytes; along each other
+    one, they fall from the least peak so far in ever longer steps. Returns ``None`` if no schedule
+    has a peak below ``below``; when the deadline passes, the best schedule so far.
+
+    Parameters
+    ----------
+    reorder
+        True if first runs may change places.
+    """
+    best: Start | None = None
+    peak = below
+
+    def lowers(order: tuple[int, ...], limit: int) -> bool:
+        """True if dropping along an order ends within a limit; the schedule is kept."""
+        nonlocal best, peak
+        made = drop(problem, order, limit, deadline)
+        made = without_unread_runs(problem, made, joint=reorder)
+        if problem.total_cost(made) > most_cost or problem.peak(made) >= peak:
+            return False
+        best, peak = Start(made, DROPPING), problem.peak(made)
+        return peak <= limit
+
+    tried = set[tuple[int, ...]]()
+    with suppress(TimeUpError):  # the schedule kept until then
+        for units in orders:
+            order = tuple(int(unit) for unit in units)
+            if order in tried:
+                continue
+            tried.add(order)
+            if len(tried) == 1:
+                limits = Halving(least, peak, active().halvings)
+                for limit in limits:
+                    if not lowers(order, limit):
+                        limits.missed(limit)
+                    limits.high = peak
+            else:
+                step = _STEP
+                while peak > least and lowers(order, max(least, int(peak * (1 - step)))):
+                    step *= 2
+    return best
 
 
 def smallest_by_cuts(

@@ -87,7 +87,10 @@ class Descent:
         slot = deadline.share(_DESCENT_STEP_SHARE)
         with suppress(TimeUpError):
             dropping = slot.share(_DROPPING_SHARE)
-            self._add(drop(self._problem, self.best.schedule, limit, dropping), DROPPING)
+            for start in (self.best.schedule, tuple(dict.fromkeys(self.best.schedule))):
+                self._add(drop(self._problem, start, limit, dropping), DROPPING)
+                if self.best.peak <= limit:
+                    break
             self._oscillate(limit, dropping)
         found = search_schedules(
             self._problem,
