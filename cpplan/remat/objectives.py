@@ -18,15 +18,18 @@ _NEAR_ENOUGH = 0.002
 # Several pools: share of the limit by which the next schedule has fewer live bytes, if they do
 # not hold the last one.
 _POOLS_STEP = 0.03
+# Part of the time for a packing above which an earlier one of the schedule is good enough.
+_AGAIN_SHARE = 0.5
 # The least bound that counts for limits between it and the live bytes known, as their divisor.
 _FARTHEST = 16
 
 
 class Trial(NamedTuple):
-    """A schedule, and the packing found for it."""
+    """A schedule, and the packing found for it in some seconds; infinity if it is proved best."""
 
     outcome: RematOutcome
     packed: Packed
+    seconds: float = math.inf
 
     def over(self, limit: int) -> int:
         """Bytes beyond a limit; with several pools, a few percent of it if nothing fits."""
@@ -121,17 +124,21 @@ class BestTrial:
 
     def __init__(self, objective: Objective, trial: Trial | None = None):
         self.objective, self.trial = objective, trial
-        self._tried = set() if trial is None else {trial.outcome.schedule}
+        # Schedule -> the most seconds in which it was packed.
+        self._tried: dict[tuple[int, ...], float] = {}
+        if trial is not None:
+            self._tried[trial.outcome.schedule] = trial.seconds
 
     def offer(self, trial: Trial) -> None:
         """Take a trial if it is better."""
-        self._tried.add(trial.outcome.schedule)
+        schedule = trial.outcome.schedule
+        self._tried[schedule] = max(trial.seconds, self._tried.get(schedule, 0.0))
         if self.trial is None or self.objective.levels(trial) < self.objective.levels(self.trial):
             self.trial = trial
 
-    def tried(self, outcome: RematOutcome) -> bool:
-        """True if the schedule was already packed."""
-        return outcome.schedule in self._tried
+    def tried(self, outcome: RematOutcome, seconds: float = 0.0) -> bool:
+        """True if the schedule was already packed, in at least a part of some seconds."""
+        return self._tried.get(outcome.schedule, -math.inf) >= _AGAIN_SHARE * seconds
 
     @property
     def settled(self) -> bool:

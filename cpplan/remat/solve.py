@@ -379,8 +379,9 @@ class RematSearch:
         if best.settled:
             return Turn.LAST
         outcome = search.below(most, budget.share(_DESCENT_SHARE))
-        if not best.tried(outcome):
-            best.offer(self._try(outcome, budget.share(_DESCENT_SHARE)))
+        slot = budget.share(_DESCENT_SHARE)
+        if not best.tried(outcome, slot.deadline.remaining()):
+            best.offer(self._try(outcome, slot))
         elif search.few:
             return Turn.LAST
         assert best.trial is not None
@@ -394,7 +395,10 @@ class RematSearch:
         """Pack a schedule."""
         program = Program(self.program.graph, self._order_of(outcome.schedule))
         budget.deadline.spend(_PACK_WORK)
-        return Trial(outcome, self._pack(program, budget.deadline))
+        seconds = budget.deadline.remaining()
+        packed = self._pack(program, budget.deadline)
+        proved = packed.pooled is None and packed.peak <= packed.bound.value
+        return Trial(outcome, packed, math.inf if proved else seconds)
 
     def _pack_short(self, best: BestTrial, live: float, budget: Budget) -> None:
         """Pack the promising short schedules of a small problem until time is up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from cpplan.program.liveness import to_problem
 from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.footprint import reach_bound
 from cpplan.remat.known_schedules import RematOutcome
-from cpplan.remat.objectives import Trial
+from cpplan.remat.objectives import BestTrial, LeastBytes, Trial
 from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.relaxed import relax_repetition
@@ -531,3 +532,28 @@ def test_schedules_with_far_fewer_live_bytes_are_packed_first_where_none_fits(
     assert first == limit
     assert rest == [21, 24, 26]
     assert found.packed.peak <= limit
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(0.1, 1), (2.0, 0), (math.inf, 0)])
+def test_a_schedule_packed_in_little_time_is_packed_again_in_more(
+    seconds: float, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The descent finds nothing new; the packing of its schedule had some time, or is proved."""
+    deadline, tried = Deadline(8, deterministic=True), []
+    search = RematSearch(
+        to_anf(remat_chain(8)), Residency(), deadline, joint=True, pack=lambda *_: None
+    )
+    outcome = search.schedules.start(5, Budget(deadline))
+    packed = SimpleNamespace(peak=7, pooled=None, value=(7,))
+    best = BestTrial(LeastBytes(60, search.known), Trial(outcome, packed, seconds))
+    monkeypatch.setattr(ScheduleSearch, "below", lambda *_: outcome)
+    monkeypatch.setattr(ScheduleSearch, "ended", lambda *_: True)
+
+    def again(self: RematSearch, found: RematOutcome, budget: Budget) -> Trial:
+        tried.append(budget.deadline.remaining())
+        return Trial(found, SimpleNamespace(peak=6, pooled=None, value=(6,)), tried[-1])
+
+    monkeypatch.setattr(RematSearch, "_try", again)
+    search._go_down(best, 60, Budget(deadline))
+    assert len(tried) == times
+    assert best.trial.packed.peak == 7 - times
