@@ -18,14 +18,12 @@ _NEAR_ENOUGH = 0.002
 # Several pools: share of the limit by which the next schedule has fewer live bytes, if they do
 # not hold the last one.
 _POOLS_STEP = 0.03
-# Part of the time for a packing above which an earlier one of the schedule is good enough.
-_AGAIN_SHARE = 0.5
 # The least bound that counts for limits between it and the live bytes known, as their divisor.
 _FARTHEST = 16
 
 
 class Trial(NamedTuple):
-    """A schedule, and the packing found for it in some seconds; infinity if it is proved best."""
+    """A schedule, its packing, and the seconds that had; infinity if more would not help."""
 
     outcome: RematOutcome
     packed: Packed
@@ -137,8 +135,8 @@ class BestTrial:
             self.trial = trial
 
     def tried(self, outcome: RematOutcome, seconds: float = 0.0) -> bool:
-        """True if the schedule was already packed, in at least a part of some seconds."""
-        return self._tried.get(outcome.schedule, -math.inf) >= _AGAIN_SHARE * seconds
+        """True if the schedule was already packed, and had at least half of these seconds."""
+        return self._tried.get(outcome.schedule, -math.inf) >= 0.5 * seconds
 
     @property
     def settled(self) -> bool:

@@ -221,7 +221,7 @@ class ScheduleSearch:
             reorder=self.joint,
         )
         if dropped is not None:
-            known.add(self._measure(*dropped))
+            known.add(known.measure(*dropped))
         return known.smallest(most)
 
     def has_begun(self, limit: int) -> bool:
