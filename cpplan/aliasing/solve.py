@@ -33,7 +33,7 @@ from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound, largest_buffer_bound
 from cpplan.packing.incumbent import Incumbent, Report
 from cpplan.packing.levels import LevelIncumbent, OneLevel
-from cpplan.packing.solve import pack, pack_by, pack_by_insertion, run_heuristics
+from cpplan.packing.solve import pack, pack_by, run_heuristics
 from cpplan.program.anf import Program
 from cpplan.program.unrolled import unroll
 from cpplan.runtime.budget import Budget
@@ -222,7 +222,6 @@ class SharingSearch(LevelIncumbent[Choice]):
                 return
             if self.packed_quickly:
                 # Heuristics have found little else on other choices: search the best one first.
-                self._watch(self.best, pack_by_insertion, deadline)
                 self._watch(self.best, partial(_pack_until, budget, 1), deadline)
             else:
                 self._pack_first(deadline)

@@ -4,9 +4,10 @@ If there are few buffers, CP-SAT comes first and settles them at once. Otherwise
 comes first, then local search, then CP-SAT: the searches that most often end a run come first.
 With more than one worker, the exact search runs in its own thread beside the others.
 
-With many buffers, only insertion in stages is tried, whose moves take time that does not grow with
-their number. An exact search in its own thread exchanges its best packing and bound with the other
-searches regularly; compiled loops let other threads run.
+With some hundred buffers, insertion in stages comes before all of them, and with many it alone is
+tried: its moves take time that does not grow with the number of buffers. An exact search in its own
+thread exchanges its best packing and bound with the other searches regularly; compiled loops let
+other threads run.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ _FULL_NODES_A_BUFFER = 10_000
 _PROBING_NODES_A_BUFFER = 100
 # CP-SAT's deterministic time for each run in the first turn.
 _CP_SAT_WORK = 0.0025
-# Insertions in stages, a buffer, in the first turn.
-_STAGED_INSERTIONS_A_BUFFER = 40
+# Buffers from which insertion in stages is tried, and its insertions a buffer before the slower
+# heuristics and in the first turn.
+_STAGED_BUFFERS = 500
+_PROBING_INSERTIONS_A_BUFFER = 100
+_STAGED_INSERTIONS_A_BUFFER = 300
 # Insertions a buffer in the first turn.
 _INSERTIONS_A_BUFFER = 600
 # Times in a turn that local search exchanges results with the exact search in its thread.
@@ -93,20 +97,25 @@ class PartSearch:
         staged, count = StagedInsertion.applies_to(problem), len(problem)
         many = count >= (active().many_buffers if staged else active().insertion_buffers)
         self._solves = not many
-        if many and staged:
+        self._searches_exactly = not many and niche_search.applies_to(problem)
+        self._loops = [loops.NICHE] if self._searches_exactly else []
+        # Local searches, each with its moves in the first turn. Of gaps that cover a part of a
+        # buffer, only CP-SAT knows.
+        self._local: list[tuple[LocalSearch, int]] = []
+        if staged and count >= _STAGED_BUFFERS:
             moves = _STAGED_INSERTIONS_A_BUFFER * count
-            self._local: tuple[LocalSearch, int] | None = StagedInsertion(problem, seed), moves
-        elif not many and insertion_search.applies_to(problem):
-            self._local = InsertionSearch(problem, seed), _INSERTIONS_A_BUFFER * count
-        else:
-            self._local = None  # of gaps that cover a part of a buffer, only CP-SAT knows
+            self._local.append((StagedInsertion(problem, seed), moves))
+            self._loops += [loops.STAGED, loops.MANY_BUFFERS]
+        if not many and insertion_search.applies_to(problem):
+            self._local.append((InsertionSearch(problem, seed), _INSERTIONS_A_BUFFER * count))
+            self._loops.append(loops.INSERTION)
 
     @property
     def idle(self) -> bool:
         """True if no search goes on: gaps cover parts of buffers, too many for CP-SAT."""
         from cpplan.packing.search.cp_sat_packing import applies_to
 
-        return self._local is None and not (self._solves and applies_to(self.problem))
+        return not self._local and not (self._solves and applies_to(self.problem))
 
     def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
         """Run one turn of every search; return true if the part needs no more search.
@@ -120,7 +129,7 @@ class PartSearch:
         aim
             Target, limit, deadline and listener.
         """
-        if self._local is None and effort == 1:
+        if not self._local and effort == 1:
             state = self._place_lowest(state, aim)
         elif self._solves and effort == 1:
             if len(self.problem) > _FEW_BUFFERS:
@@ -132,12 +141,15 @@ class PartSearch:
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
                 return True
-        exact = self._solves and niche_search.applies_to(self.problem)
         # Until the loops are compiled, only CP-SAT runs.
         waiting = aim.deadline.share(COMPILING_SHARE)
-        needed = (*((loops.NICHE,) if exact else ()), *((loops.INSERTION,) if self._local else ()))
-        if self._solves and needed and not prepare_first(needed, waiting):
+        if self._solves and self._loops and not prepare_first(self._loops, waiting):
             return aim.offer(self._solve(state, effort, aim))
+        # If the loops have just been compiled.
+        state = self.probe(state, aim)
+        if aim.offer(state):
+            return True
+        exact = self._searches_exactly
         if exact and (self.workers == 1 or effort == 1):
             full = niche_search.is_full(self.problem)
             nodes = _FULL_NODES_A_BUFFER if full else NODES_A_BUFFER
@@ -150,17 +162,23 @@ class PartSearch:
         return self._improve(state, effort, aim)
 
     def probe(self, state: Outcome, aim: Aim) -> Outcome:
-        """Run the exact search briefly, once, if its loops are ready.
+        """Run insertion in stages and the exact search briefly, once, if their loops are ready.
 
         This often settles the part, and is quicker than any other search.
         """
-        applies = self._solves and niche_search.applies_to(self.problem)
-        if self._probed or not applies:
+        if self._probed or not self._solves:
             return state
-        if not (aim.deadline.endless or is_ready(loops.NICHE)):
+        if not (aim.deadline.endless or all(map(is_ready, self._loops))):
             return state
         self._probed = True
-        return self._search(state, _PROBING_NODES_A_BUFFER, aim)
+        for search, _ in self._local[:-1]:
+            moves = _PROBING_INSERTIONS_A_BUFFER * len(self.problem)
+            state = self._move(search, moves, state, aim)
+            if aim.offer(state):
+                return state
+        if self._searches_exactly:
+            state = self._search(state, _PROBING_NODES_A_BUFFER, aim)
+        return state
 
     def _place_lowest(self, state: Outcome, aim: Aim) -> Outcome:
         """Place lowest offsets first, by each preorder: almost no time, and often enough."""
@@ -207,15 +225,13 @@ class PartSearch:
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
         """Run local search, then CP-SAT."""
-        if self._local is not None:
-            search, moves = self._local
-            slices = 1 if exchange is None else _SLICES
-            for _ in range(slices):
-                state = self._move(search, moves * effort // slices, state, aim)
-                if exchange is not None:
-                    state = exchange(state)
-                if aim.offer(state):
-                    return True
+        slices = 1 if exchange is None else _SLICES
+        for search, moves in slices * self._local:
+            state = self._move(search, moves * effort // slices, state, aim)
+            if exchange is not None:
+                state = exchange(state)
+            if aim.offer(state):
+                return True
         if effort >= _CP_SAT_EFFORT or len(self.problem) <= _CP_SAT_AT_ONCE:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)

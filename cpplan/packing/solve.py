@@ -23,8 +23,6 @@ from cpplan.packing.heuristics.layout import placement_seconds
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.loops import MANY_BUFFERS, SKYLINE
 from cpplan.packing.portfolio import Aim, PartSearch
-from cpplan.packing.search import insertion_search
-from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import is_ready, load, may_load, prepare_all
@@ -43,10 +41,6 @@ _COMPILING_SHARE = 0.5
 _UNCOMPILED_BUFFERS = 200_000
 # Heuristics that still come before a brief exact search.
 _PROBING_HEURISTICS = 3
-# Buffers up to which exact search comes first.
-_INSERTION_LEAST = 300
-# Insertions a buffer of a brief search that only goes on while it lowers the peak.
-_BRIEF_INSERTIONS_A_BUFFER = 30
 # Time reserved for the final check of the plan and its claims, as a multiple of the time that
 # checking the offsets takes.
 _CHECK_RESERVE = 2.5
@@ -88,34 +82,6 @@ def pack(
             _probe(incumbent, budget, searches)
             run_heuristics(incumbent, budget.deadline, later)
         _run_search(incumbent, budget, searches, most_effort)
-    except TimeUpError:
-        return
-
-
-def pack_by_insertion(incumbent: Incumbent, deadline: Deadline) -> None:
-    """Lower the highest part by insertion, as long as each brief search lowers the peak.
-
-    Heuristics place many buffers badly at few steps only: insertion mends these in seconds, while
-    exact search finds nothing.
-    """
-    searches: dict[int, InsertionSearch] = {}
-    try:
-        while not incumbent.done:
-            part = incumbent.highest_part()
-            problem, rows = incumbent.reduction.part_problem(part)
-            if len(problem) <= _INSERTION_LEAST or not insertion_search.applies_to(problem):
-                return
-            search = searches.setdefault(part, InsertionSearch(problem, seed=0))
-            moves = _BRIEF_INSERTIONS_A_BUFFER * len(problem)
-            state = incumbent.part_state(part, rows)
-            aim = max(incumbent.target or 0, incumbent.bound.value, incumbent.next_peak())
-            try:
-                search.run(state, moves=moves, target=aim, deadline=deadline)
-            finally:
-                found = search.best(state)
-                incumbent.offer_part(part, rows, found)
-            if found.peak >= state.peak:
-                return
     except TimeUpError:
         return
 

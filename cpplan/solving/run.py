@@ -15,7 +15,7 @@ from cpplan.model.residency import Residency, choose_residency
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.pools.objective import is_peak
 from cpplan.packing.problem import as_problem
-from cpplan.packing.solve import pack, pack_by, pack_by_insertion
+from cpplan.packing.solve import pack, pack_by
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, tuned
@@ -120,7 +120,6 @@ class Run:
         if packed.sharing is not None:
             packed.sharing.run(budget)
         elif packed.incumbent is not None:
-            pack_by_insertion(packed.incumbent, deadline)
             pack(packed.incumbent, budget, by_heuristics=False)
 
     def place(self, program: Program, offsets: Ints, name: str) -> Packed:

@@ -37,19 +37,14 @@ def test_a_plain_plan_is_there_before_anything_that_may_end_late(monkeypatch, hi
     assert incumbent.peak < 2 * incumbent.bound.value
 
 
-def test_brief_insertions_lower_what_heuristics_packed():
+def test_insertion_in_stages_comes_before_slower_searches():
     problem = random_lifespans(900, seed=3)
     incumbent = pack(problem)
     before = incumbent.peak
-    packing.pack_by_insertion(incumbent, Deadline(0.5, deterministic=True))
+    soon = Deadline(0.5, deterministic=True)
+    packing.pack(incumbent, Budget(soon), by_heuristics=False)
+    assert incumbent.found_by == "staged insertion"
     gap = incumbent.peak - incumbent.bound.value
     assert gap <= (before - incumbent.bound.value) / 2
     offsets = incumbent.reduction.restore(incumbent.offsets, problem)
     check_offsets(problem, offsets, incumbent.found_by)
-
-
-def test_brief_insertions_leave_few_buffers_to_exact_search():
-    incumbent = Incumbent(random_lifespans(60, seed=3))
-    before = incumbent.peak
-    packing.pack_by_insertion(incumbent, Deadline(0.5, deterministic=True))
-    assert incumbent.peak == before > incumbent.bound.value
