@@ -146,7 +146,6 @@ class RematModel:
     retention: RetentionModel = field(init=False)
     unit: int = field(init=False)
     cost_unit: Fraction = field(init=False)
-    base_cost: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
         ordering = self.problem.ordering
@@ -157,20 +156,14 @@ class RematModel:
 
     def add_cost(self) -> None:
         """Minimise the sum of f_v a_vc over c > 0."""
-        problem = self.problem
-        cost = [Fraction(amount) for amount in problem.cost]
-        self.base_cost = sum(cost, Fraction(0))
-        most = sum((c * len(a) for c, a in zip(cost, self.runs.active, strict=True)), Fraction(0))
-        denominator = math.lcm(*(c.denominator for c in cost))
-        self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)
-        # If sums would be too large, costs are rounded down to a larger unit: the bound still
-        # holds.
-        self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
+        # If sums would be too large, costs are rounded down: the bound still holds.
+        times = max(map(len, self.runs.active), default=1)
+        cost, self.cost_unit = self.problem.whole_costs(times, _LARGEST_OBJECTIVE)
         extra = cp_model.LinearExpr.weighted_sum(
             [a for active in self.runs.active for a in active[1:]],
             [
-                int(c / self.cost_unit)
-                for c, active in zip(cost, self.runs.active, strict=True)
+                c
+                for c, active in zip(cost.tolist(), self.runs.active, strict=True)
                 for _ in active[1:]
             ],
         )
@@ -212,7 +205,7 @@ class RematModel:
 
     def cost_of(self, objective: float) -> int | float:
         """The cost for a value of the objective, or the bound for a bound on it."""
-        cost = self.base_cost + proved_value(objective) * self.cost_unit
+        cost = self.problem.exact_base + proved_value(objective) * self.cost_unit
         return int(cost) if cost.denominator == 1 else float(cost)
 
     def extract(self, solver: Solved) -> tuple[int, ...]:

@@ -186,14 +186,9 @@ class CutModel:
         self._set_windows()
 
     def _set_costs(self) -> None:
-        cost = [Fraction(amount) for amount in self.problem.cost]
-        denominator = math.lcm(*(c.denominator for c in cost))
-        self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)
-        most = sum(cost, Fraction(0)) * (len(self.cuts) + 1)
-        # If sums would be too large, costs are rounded down to a larger unit: the bound still
-        # holds.
-        self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
-        self._cost = np.array([int(c / self.cost_unit) for c in cost], np.int64)
+        # If sums would be too large, costs are rounded down: the bound still holds.
+        times = len(self.cuts) + 1
+        self._cost, self.cost_unit = self.problem.whole_costs(times, _LARGEST_OBJECTIVE)
         self.rows.constant -= int(self._cost.sum())
 
     def _set_windows(self) -> None:
@@ -393,8 +388,7 @@ class CutModel:
 
     def cost_of(self, bound: int) -> int | float:
         """Bound on a schedule's cost, for a bound of the rows."""
-        base = sum((Fraction(amount) for amount in self.problem.cost), Fraction(0))
-        cost = base + self.extra_of(bound)
+        cost = self.problem.exact_base + self.extra_of(bound)
         return int(cost) if cost.denominator == 1 else _rounded_down(cost)
 
     def in_bytes(self, objective: float) -> int:

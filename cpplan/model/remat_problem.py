@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -83,6 +85,34 @@ class RematProblem:
     def total_cost(self, schedule: Iterable[int]) -> int | float:
         """Cost of running a schedule."""
         return sum_costs(self.cost[unit] for unit in schedule)
+
+    @cached_property
+    def exact_base(self) -> Fraction:
+        """Cost of running every unit once, exactly."""
+        multiples, unit = self._multiples
+        return sum(multiples) * unit
+
+    @cached_property
+    def _multiples(self) -> tuple[list[int], Fraction]:
+        """Costs as multiples of the largest unit that divides all of them, and this unit."""
+        costs = [amount.as_integer_ratio() for amount in self.cost]
+        denominator = math.lcm(*(below for _, below in costs))
+        whole = [above * (denominator // below) for above, below in costs]
+        divisor = math.gcd(*whole) or 1
+        return [amount // divisor for amount in whole], Fraction(divisor, denominator)
+
+    def whole_costs(self, times: int, most: int) -> tuple[Ints, Fraction]:
+        """Costs in whole units, shape ``(units,)``, and the unit.
+
+        If ``times`` their sum were above ``most``, the unit is larger, and costs are
+        rounded down.
+        """
+        multiples, unit = self._multiples
+        total = times * sum(multiples)
+        if total > most:
+            multiples = [multiple * most // total for multiple in multiples]
+            unit *= Fraction(total, most)
+        return np.array(multiples, np.int64), unit
 
     @cached_property
     def written_in_parts(self) -> frozenset[int]:

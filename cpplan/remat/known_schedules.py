@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
@@ -165,9 +166,12 @@ class KnownSchedules:
 
     def cost_with(self, extra: Fraction) -> int | float:
         """Cost of every op once plus an extra cost, rounded like the costs of schedules."""
-        costs = [op.cost for op in self.problem.graph.ops]
-        exact = sum(map(Fraction, costs), extra)
-        return float(exact) if any(isinstance(c, float) for c in costs) else math.ceil(exact)
+        exact = self._exact_base + extra
+        return float(exact) if isinstance(self.base, float) else math.ceil(exact)
+
+    @cached_property
+    def _exact_base(self) -> Fraction:
+        return sum((Fraction(op.cost) for op in self.problem.graph.ops), Fraction(0))
 
 
 def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:

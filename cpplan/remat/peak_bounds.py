@@ -78,7 +78,7 @@ class PeakSearch:
         order: Sequence[int] | None = None,
         exceeds: Callable[[Fraction], bool] | None = None,
     ):
-        base = sum(map(Fraction, problem.cost), Fraction(0))
+        base = problem.exact_base
         self._problem, self._order, self._extra = problem, order, float(most - base)
         self._too_much = exceeds or (lambda extra: base + extra > most)
         # Precedences of first runs, once they are known.
