@@ -180,8 +180,9 @@ class MovingLimit:
     """A limit on live bytes that moves until packings just fit the limit on the arena.
 
     A packing may need more bytes than are live, because of holes, or fewer, because of aliases. So
-    the limit on live bytes falls by the bytes that a packing exceeded its limit, or rises by the
-    bytes it left free. Then it moves between limits that packed and limits that did not.
+    the limit on live bytes falls by the bytes that a packing exceeded its limit, by twice as many
+    after the second one and so on, or rises by the bytes it left free. Then it moves between limits
+    that packed and limits that did not.
 
     Parameters
     ----------
@@ -204,13 +205,16 @@ class MovingLimit:
         # The largest limit on live bytes with a packing that fits, and the smallest without.
         self._fits: int | None = None
         self._fails: int | None = None
+        # Times the bytes beyond the limit by which the limit on live bytes falls next.
+        self._fall = 1
 
     def packed(self, live: int, over: int) -> None:
         """Move the limit after a packing, given its live bytes and its bytes beyond the limit."""
         within = max(self.live, live)
         if over > 0:
             self._fails = within if self._fails is None else min(within, self._fails)
-            self.live = live - over
+            self.live = live - self._fall * over
+            self._fall *= 2
             if self.live < self._least:
                 self.live = (live + self._least) // 2
         else:
