@@ -4,6 +4,8 @@ A search for pieces, for schedules that run ops again, or for moves chooses prog
 Free to decide more, it may choose another program and end with more bytes. So unless its plan is
 proved best, the same search is made again with fewer freedoms, and the best of all plans counts.
 (Searches for orders and aliases alone pack every order and choice of the smaller searches anyway.)
+Searches without aliases would take the time of the others and help no more often, so that they come
+last, if time is left.
 
 Results that lie within other tensors cannot be combined with moves, and pieces that fit need none.
 So where a model has such results, or may run in pieces, the fast pool alone comes first: if
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
@@ -52,9 +54,10 @@ _ALONE_AGAIN_SHARE = 0.7
 # Seconds that each of them may take, even if the first search took less.
 _SMALLER_LEAST = 1.0
 
-# Freedoms without which a search may choose better programs: its estimates mislead. Aliases are not
-# among them: searches without took the time of the others, and helped no more often.
+# Freedoms without which a search may choose better programs: its estimates mislead; and those
+# without which it is tried if time is left.
 _LEFT_OUT: frozenset[Freedom] = frozenset({"order", "remat", "split"})
+_ALIASES: frozenset[Freedom] = frozenset({"in place", "placement"})
 
 Search = Callable[[Program | Problem, Request, Budget], Plan]
 
@@ -103,17 +106,10 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
             runs.take_alone(alone, deadline.share(_ALONE_AGAIN_SHARE))
     if runs.best is None:
         smaller = list(_smaller(request, source, every=True))
-    for number, asked in enumerate(smaller):
-        if runs.settled or (runs.best is not None and deadline.expired()):
-            break
-        slot = deadline.share(1 / min(len(smaller) - number, _SMALLER_AT_ONCE))
-        if slot.seconds > longest:
-            slot = deadline.share(longest / deadline.remaining())
-        if slot.expired():
-            slot = deadline.anew(tuning.grace, deterministic=deadline.deterministic)
-        runs.take(asked, slot)
+    runs.take_all(smaller, longest)
     if smaller:
         runs.go_on(deadline)
+        runs.take_all(list(_without_aliases(request, source)), longest)
     return runs.ended()
 
 
@@ -172,6 +168,23 @@ class _Runs:
                 self._own = self.best = self._search(self._source, asked, budget)
             elif self._offer(self._search(self._source, replace(asked, progress=None), budget)):
                 self._best_smaller = asked, given
+
+    def take_all(self, smaller: Sequence[Request], longest: float) -> None:
+        """Make smaller searches in the time left, each for ``longest`` seconds at most.
+
+        Without a plan, each is made even if no time is left.
+        """
+        deadline = self._budget.deadline
+        grace = self._budget.tuned(SolvingTuning).grace
+        for number, asked in enumerate(smaller):
+            if self.settled or (self.best is not None and deadline.expired()):
+                break
+            slot = deadline.share(1 / min(len(smaller) - number, _SMALLER_AT_ONCE))
+            if slot.seconds > longest:
+                slot = deadline.share(longest / deadline.remaining())
+            if slot.expired():
+                slot = deadline.anew(grace, deterministic=deadline.deterministic)
+            self.take(asked, slot)
 
     def go_on(self, deadline: Deadline) -> None:
         """Make the best search with fewer freedoms again in the time left, if it had less.
@@ -368,6 +381,12 @@ def _smaller(
     for name in sorted(freedoms & {"order"} if both else freedoms & _LEFT_OUT):
         if request.spill or programs:
             yield request.without(name)
+
+
+def _without_aliases(request: Request, source: Program | Problem) -> Iterator[Request]:
+    """Yield the request without one kind of aliases."""
+    for name in sorted(request.freedoms & useful_freedoms(source) & _ALIASES):
+        yield request.without(name)
 
 
 def useful_freedoms(source: Program | Problem) -> frozenset[Freedom]:

@@ -367,6 +367,21 @@ def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
     assert {frozenset({"order", "remat"}), frozenset({"order", "split"})} <= {f for f, _ in asked}
 
 
+def test_aliases_are_left_out_in_the_time_left(monkeypatch):
+    search, asked = pipeline._search, []
+
+    def noting(source: Any, request: Any, budget: Any) -> Plan:
+        asked.append(request.freedoms)
+        return search(source, request, budget)
+
+    monkeypatch.setattr(pipeline, "_search", noting)
+    graph = random_network(random.Random(2))
+    options = {"order": "search", "split": True, "in_place": True}
+    solve(graph, **options, deterministic=True, time_limit=2)
+    assert {"in place", "placement"} < asked[0]
+    assert asked[-1] in (asked[0] - {"in place"}, asked[0] - {"placement"})
+
+
 def test_pieces_that_no_op_can_have_take_no_time(monkeypatch):
     """Without axes, the search with ``split`` has all the time that it has without."""
     search, asked = pipeline._search, []
