@@ -171,6 +171,7 @@ class PartSearch:
         if not (aim.deadline.endless or all(map(is_ready, self._loops))):
             return state
         self._probed = True
+        # The last one is insertion of all buffers, which is slower than the exact search.
         for search, _ in self._local[:-1]:
             moves = _PROBING_INSERTIONS_A_BUFFER * len(self.problem)
             state = self._move(search, moves, state, aim)
