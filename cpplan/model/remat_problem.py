@@ -104,8 +104,7 @@ class RematProblem:
     def whole_costs(self, times: int, most: int) -> tuple[Ints, Fraction]:
         """Costs in whole units, shape ``(units,)``, and the unit.
 
-        If ``times`` their sum were above ``most``, the unit is larger, and costs are
-        rounded down.
+        If ``times`` their sum were above ``most``, the unit is larger, and costs are rounded down.
         """
         multiples, unit = self._multiples
         total = times * sum(multiples)

@@ -171,6 +171,7 @@ class KnownSchedules:
 
     @cached_property
     def _exact_base(self) -> Fraction:
+        """Cost of every op once; floating-point costs of units are rounded sums."""
         return sum((Fraction(op.cost) for op in self.problem.graph.ops), Fraction(0))
 
 
