@@ -421,6 +421,10 @@ class SpillSearch:
         yield from (found[name] for name in names if name in found)
         yield make_choice(self.problem, problem.gap_fixed == 1, "everything dropped")
 
+    def priced(self, deadline: Deadline) -> Choice:
+        """Choice of gaps by prices of room that take no linear program."""
+        return self._by_prices(self.problem, prices_of_full_steps(self.problem, deadline))
+
     def _by_prices(self, problem: SpillProblem, prices: dict[int, float]) -> Choice:
         """Choice that keeps gaps greedily, by the cost saved minus the price of the room."""
         price = np.array([prices.get(step, 0.0) for step in range(problem.steps)])
