@@ -37,6 +37,8 @@ Constraints (each row has a rule, the name by which certificates cite it, and th
                         if s has no room at cut j beside the storages with k_js = 1
     either ijkv         r_ikv <= r_ijv + r_{j+1,k,v}
     at cut j            sum of s_i k_ji + x_{u_j} <= H
+    rounded jdA         the same rounded for whole k_js, in multiples of d bytes, with the storages
+                        in A counted by what is absent (formulations.rounding)
     throughout js       k_{j+1,s} <= g_js + sum over w in W_s of r_jjw
     held j              sum of s_i g_ji <= G_j
     between jv          G_j - sum over i in T_v of s_i g_ji + r_jjv (x_v + sum over T_v of s_i) <= H
@@ -55,11 +57,12 @@ written by units counts only at cuts that have the storage in their T.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -68,16 +71,28 @@ from cpplan.model.tensor import LIMIT
 from formulations.integer_rows import ONE, ZERO, IntegerRows, Terms, terms
 from formulations.linear_program import Ints
 from formulations.proved_value import proved_value
+from formulations.rounding import missed_rows, round_row
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
     from cpplan.model.remat_problem import RematProblem
+    from formulations.integer_rows import Relaxed
     from formulations.positions import Solved
 
 _LARGEST_OBJECTIVE = 2**45
+# Most rounded rows that are added for a cut at once.
+_MOST_ROUNDED = 3
 # With so few cuts, ranges in their midst prove hardly more, and take as much time as all else.
 _FEW_CUTS = 4
+
+
+class Rounding(NamedTuple):
+    """A rounded row at a cut: its unit, its divisor, and the storages counted by what is absent."""
+
+    unit: int
+    divisor: int
+    absent: tuple[int, ...]
 
 
 def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.ndarray:
@@ -112,7 +127,12 @@ def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.
 
 
 def build(
-    problem: RematProblem, *, memory_limit: int, cuts: Sequence[int], before: np.ndarray
+    problem: RematProblem,
+    *,
+    memory_limit: int,
+    cuts: Sequence[int],
+    before: np.ndarray,
+    rounded: Iterable[Rounding] = (),
 ) -> CutModel:
     """The model of a problem at some cuts.
 
@@ -126,6 +146,8 @@ def build(
         Units in an order that their first runs must have.
     before
         Precedences of first runs; see :func:`precedence`.
+    rounded
+        Rounded rows, of units that are cuts; see :meth:`CutModel.roundings`.
 
     Examples
     --------
@@ -144,6 +166,7 @@ def build(
     model.add_reads()
     model.add_retained()
     model.add_memory_at_cuts()
+    model.add_rounded(rounded)
     model.add_memory_between()
     return model
 
@@ -320,6 +343,37 @@ class CutModel:
         live = terms(self.live[1:].ravel(), np.tile(-self._size, len(own)), row)
         self.rows.add(len(own), own - self.capacity, [live], "at cut", j)
 
+    def add_rounded(self, roundings: Iterable[Rounding]) -> None:
+        """The rows at cuts, rounded for whole k_js."""
+        for rounding in roundings:
+            j = self.cuts.index(rounding.unit) + 1
+            s, room = self._fitting(j)
+            absent = np.isin(s, rounding.absent)
+            row = round_row(self._size[s], room, rounding.divisor, absent)
+            cited = (np.array([one]) for one in (j, rounding.divisor, *s[absent].tolist()))
+            live = terms(self.live[j, s], row.coefficient, np.zeros(len(s), np.int64))
+            self.rows.add(1, row.at_least, [live], "rounded", *cited)
+
+    def roundings(self, relaxed: Relaxed) -> dict[int, list[Rounding]]:
+        """Rounded rows of each cut: those with a dual, and those that a relaxation misses most."""
+        found: dict[int, list[Rounding]] = {unit: [] for unit in self.cuts}
+        for rule, cited in self.rows.labels(np.flatnonzero(relaxed.duals > 0)):
+            if rule == "rounded":
+                unit = self.cuts[cited[0] - 1]
+                found[unit].append(Rounding(unit, cited[1], cited[2:]))
+        for j, unit in enumerate(self.cuts, 1):
+            s, room = self._fitting(j)
+            missed = missed_rows(self._size[s], room, relaxed.values[self.live[j, s]])
+            for divisor, absent in islice(missed, _MOST_ROUNDED):
+                found[unit].append(Rounding(unit, divisor, tuple(s[absent].tolist())))
+        return found
+
+    def _fitting(self, j: int) -> tuple[Ints, int]:
+        """The storages that may be live at a cut, and their room beside those that surely are."""
+        live = self.live[j]
+        used = int(self._extra[self.cuts[j - 1]] + self._size[live == ONE].sum())
+        return np.flatnonzero(live >= 0), self.capacity - used
+
     def add_memory_between(self) -> None:
         """g_js and G_j; a unit that runs between two cuts fits beside G_j."""
         rows, size = self.rows, self._size
@@ -381,6 +435,14 @@ class CutModel:
         known = np.append(values, [1.0, 0.0])
         again: np.ndarray = known[self.runs].sum(axis=0) - 1.0
         return again
+
+    def weight_of_a_byte(self, rule: str, cited: tuple[int, ...]) -> float:
+        """Bytes that a row allows for each byte more of room; of a rounded row, on the mean."""
+        if rule != "rounded":
+            return 1.0
+        s, room = self._fitting(cited[0])
+        absent = np.isin(s, cited[2:])
+        return round_row(self._size[s], room, cited[1], absent).scale / cited[1]
 
     def extra_of(self, bound: int) -> Fraction:
         """Bound on a schedule's cost beyond every unit once, for a bound of the rows."""

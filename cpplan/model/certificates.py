@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cpplan.model.errors import InputError
+from cpplan.model.tensor import LIMIT
 
-# Rule of a row -> its indices: an interval or a cut (j), an op (v) or a storage (s). A range of
-# intervals is its first and its last one.
+# Rule of a row -> its indices: an interval or a cut (j), an op (v), a storage (s) or a number of
+# bytes (d); the last may be any number of them (*). A range of intervals is its first and its last.
 RULES: Mapping[str, str] = {
     "stays done": "jv",
     "waits": "jvv",
@@ -26,6 +27,7 @@ RULES: Mapping[str, str] = {
     "retained": "jjs",
     "either": "jjjv",
     "at cut": "j",
+    "rounded": "jds*",
     "throughout": "js",
     "held": "j",
     "between": "jv",
@@ -37,6 +39,18 @@ MOST_DIGITS, MOST_PLACES, MOST_BITS = 80, 128, 2200
 _KEYS = ("kind", "cuts", "given_order", "cost_unit", "places", "ops", "storages", "rows")
 
 
+def kinds_of(rule: str, count: int) -> str:
+    """The kind of each of ``count`` indices of a rule; of fewer or more if it has not as many.
+
+    Examples
+    --------
+    >>> kinds_of("waits", 3), kinds_of("waits", 1), kinds_of("rounded", 4)
+    ('jvv', 'jvv', 'jdss')
+    """
+    kinds, any_number, _ = RULES.get(rule, "").partition("*")
+    return kinds[:-1] + kinds[-1] * (1 + count - len(kinds)) if any_number else kinds
+
+
 class DualRow(NamedTuple):
     """A row of the linear program and its multiplier.
 
@@ -45,8 +59,8 @@ class DualRow(NamedTuple):
     rule
         Rule that the row follows, a key of ``RULES``.
     indices
-        Indices that the rule asks for: intervals by number; ops and storages by their positions in
-        the certificate's ``ops`` and ``storages``.
+        Indices that the rule asks for: intervals and bytes by number; ops and storages by their
+        positions in the certificate's ``ops`` and ``storages``.
     multiplier
         Its multiplier, positive.
     """
@@ -135,13 +149,14 @@ def read_cut_duals(values: object, field: str) -> CutDuals:
     if type(places) is not int or not 0 <= places <= MOST_PLACES:
         raise InputError(f"{here}: places must be a number of binary places up to {MOST_PLACES}")
     most = {"j": len(names["cuts"]) + 2, "v": len(names["ops"]), "s": len(names["storages"])}
+    most["d"] = LIMIT
     rows = tuple(_read_rows(values["rows"], most, here))
     unit = (unit[0], unit[1])
     return CutDuals(names["cuts"], given, unit, places, names["ops"], names["storages"], rows)
 
 
 def _read_rows(rows: object, most: Mapping[str, int], here: str) -> Iterator[DualRow]:
-    """Yield the rows of all rules; ``most`` has the number of intervals, ops and storages."""
+    """Yield the rows of all rules; ``most`` has a limit on each kind of index."""
     if not isinstance(rows, dict) or not all(isinstance(texts, list) for texts in rows.values()):
         raise InputError(f"{here}: rows must be an object of lists of rows, by rule")
     if sum(map(len, rows.values())) > MOST_ROWS:
@@ -149,9 +164,9 @@ def _read_rows(rows: object, most: Mapping[str, int], here: str) -> Iterator[Dua
     for rule, texts in rows.items():
         if rule not in RULES:
             raise InputError(f"{here}: no rows have the rule {rule!r}")
-        kinds = RULES[rule]
         for text in texts:
-            numbers = _numbers(text)
+            numbers = _numbers(text, most["s"])
+            kinds = kinds_of(rule, len(numbers) - 1)
             if len(numbers) != len(kinds) + 1 or not all(
                 number < most[kind] for number, kind in zip(numbers, kinds, strict=False)
             ):
@@ -163,9 +178,9 @@ def _read_rows(rows: object, most: Mapping[str, int], here: str) -> Iterator[Dua
             yield DualRow(rule, numbers[:-1], numbers[-1])
 
 
-def _numbers(text: object) -> tuple[int, ...]:
+def _numbers(text: object, storages: int) -> tuple[int, ...]:
     """The numbers of a row, or an empty tuple if the text is not a row."""
-    parts = text.split(" ", 5) if isinstance(text, str) and text.isascii() else []
+    parts = text.split(" ", storages + 5) if isinstance(text, str) and text.isascii() else []
     if not all(part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
         return ()
     return tuple(map(int, parts))

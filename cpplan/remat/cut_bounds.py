@@ -18,9 +18,9 @@ from cpplan.model.certificates import (
     MOST_COLUMNS,
     MOST_ROWS,
     MOST_TERMS,
-    RULES,
     CutDuals,
     DualRow,
+    kinds_of,
 )
 from cpplan.model.costs import sum_costs
 from cpplan.model.remat_problem import RematProblem
@@ -32,7 +32,7 @@ from cpplan.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from formulations.integer_rows import Relaxed
-    from formulations.retained_at_cuts import CutModel
+    from formulations.retained_at_cuts import CutModel, Rounding
 
 # Bound from cuts: share for the best single cut in integers.
 _FIRST_CUT_SHARE = 0.15
@@ -46,7 +46,7 @@ _CUT_ROWS = 20_000
 _SECONDS_PER_TERM = 1e-6
 
 # Rows that limit bytes.
-_OF_BYTES = frozenset({"at cut", "between"})
+_OF_BYTES = frozenset({"at cut", "rounded", "between"})
 
 RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT at cuts"
 
@@ -114,11 +114,14 @@ class CutSearch:
         target: float | None = None,
         before: np.ndarray | None = None,
         schedule: Sequence[int] = (),
+        rounded: dict[int, list[Rounding]] | None = None,
     ):
         self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
         self.schedule = schedule
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
+        # Rounded rows for each unit as a cut, found at earlier cuts and limits.
+        self._rounded = {} if rounded is None else rounded
         # Precedences of first runs, made when they are first needed unless they are known.
         self._before = before
         # The model and the duals of the best linear bound.
@@ -165,6 +168,7 @@ class CutSearch:
             self._proof = model, relaxed
         if relaxed.bound is None:
             return None
+        self._rounded.update(model.roundings(relaxed))
         if self._proved(model, relaxed.bound, RELAXED):
             self._proof = model, relaxed
         return Tried(
@@ -192,8 +196,11 @@ class CutSearch:
         from formulations.retained_at_cuts import build
 
         before = self.before
+        rounded = [one for unit in cuts for one in self._rounded.get(unit, ())]
         model = build_in_time(
-            lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=before),
+            lambda: build(
+                self.problem, memory_limit=self.limit, cuts=cuts, before=before, rounded=rounded
+            ),
             deadline,
         )
         if model is not None:
@@ -222,7 +229,7 @@ class CutSearch:
         if self._proof is None:
             return 0.0
         model, relaxed = self._proof
-        priced = sum(dual for _, dual in _byte_rows(model, relaxed))
+        priced = sum(price for _, price in _byte_rows(model, relaxed))
         return float(model.cost_unit) * priced / model.unit
 
     def certified(self) -> CutBound:
@@ -245,12 +252,12 @@ def _priced(model: CutModel, relaxed: Relaxed) -> tuple[int, ...]:
 
 
 def _byte_rows(model: CutModel, relaxed: Relaxed) -> Iterator[tuple[int, float]]:
-    """The interval and the dual of every row that limits bytes, if it has a price."""
+    """The interval of every row that limits bytes, and the price that its dual sets on a byte."""
     priced = np.flatnonzero(relaxed.duals > 0)
     duals = relaxed.duals[priced].tolist()
     for (rule, indices), dual in zip(model.rows.labels(priced), duals, strict=True):
         if rule in _OF_BYTES:
-            yield indices[0], dual
+            yield indices[0], dual * model.weight_of_a_byte(rule, indices)
 
 
 def _too_long(model: CutModel, relaxed: Relaxed) -> bool:
@@ -271,7 +278,7 @@ def _duals(model: CutModel, relaxed: Relaxed, *, given: bool) -> CutDuals:
     labels = model.rows.labels(np.array(list(multipliers), np.int64))
     for (rule, indices), multiplier in zip(labels, multipliers.values(), strict=True):
         cited = []
-        for kind, index in zip(RULES[rule], indices, strict=True):
+        for kind, index in zip(kinds_of(rule, len(indices)), indices, strict=True):
             table = {"v": ops, "s": storages}.get(kind)
             cited.append(index if table is None else table.setdefault(index, len(table)))
         rows.append(DualRow(rule, tuple(cited), multiplier))

@@ -130,9 +130,9 @@ class CutChoice:
             elif unit is not None:
                 cuts = self._with(best.cuts, unit)
             else:
-                return
+                break
             if deadline.remaining() <= longer * self._took:
-                return
+                break
             tried = self._relax(search, cuts, deadline)
             useless = set() if unit is None else {unit}
             if tried is not None and tried.extra > best.extra * (1 + _LEAST_GAIN):
@@ -142,6 +142,12 @@ class CutChoice:
             else:
                 longer, fruitless = 1.0, fruitless + 1
             failed.update((cut, failed.get(cut, 0) + 1) for cut in useless)
+        while not search.settled and deadline.remaining() > self._took:
+            # The same cuts, with rows rounded that the last solution missed.
+            tried = self._relax(search, best.cuts, deadline)
+            if tried is None or tried.extra <= best.extra * (1 + _LEAST_GAIN):
+                return
+            yield (best := tried)
 
     def _relax(self, search: Relaxing, cuts: tuple[int, ...], deadline: Deadline) -> Tried | None:
         """Try some cuts, and note the time."""

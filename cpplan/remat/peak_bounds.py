@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from cpplan.model.certificates import CutDuals
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.cut_bounds import CutSearch
 from cpplan.runtime.budget import Budget
+
+if TYPE_CHECKING:
+    from formulations.retained_at_cuts import Rounding
 
 # The part of the peak that is not worth another limit.
 _PRECISION = 0.001
@@ -83,6 +86,7 @@ class PeakSearch:
         self._too_much = exceeds or (lambda extra: base + extra > most)
         # Precedences of first runs, once they are known.
         self._before: np.ndarray | None = None
+        self._rounded: dict[int, list[Rounding]] = {}
         self._low = self._peak = 0
         self._schedule: Sequence[int] = ()
 
@@ -156,6 +160,7 @@ class PeakSearch:
             self._order,
             before=self._before,
             schedule=self._schedule,
+            rounded=self._rounded,
         )
 
     def _raised(self, search: CutSearch) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpplan.model.certificates import RULES, CutDuals, DualRow
+from cpplan.model.certificates import CutDuals, DualRow, kinds_of
 from cpplan.model.errors import VerificationError
 from cpplan.verification.around import Surroundings
 from cpplan.verification.groups import Groups
@@ -87,7 +87,7 @@ class CutRows:
             If no rule makes this row.
         """
         rule, indices, multiplier = cited
-        kinds = RULES.get(rule, "")
+        kinds = kinds_of(rule, len(indices))
         whole = all(type(number) is int and number >= 0 for number in (*indices, multiplier))
         if not kinds or len(indices) != len(kinds) or not whole:
             raise VerificationError(f"the certificate has a malformed row: {cited!r:.120}")
@@ -98,6 +98,8 @@ class CutRows:
                 intervals.append(index)
             elif kind == "v":
                 values.append(self._group(_named(self._ops, index)))
+            elif kind == "d":
+                values.append(index)
             else:
                 values.append(_named(self._storages, index))
                 if values[-1] not in self._size:
@@ -273,6 +275,29 @@ class CutRows:
         live = [(-size, Column("k", j, name)) for name, size in self._size.items() if size]
         return live, extra - self.capacity
 
+    def _rounded(self, j: int, divisor: int, *absent: str) -> Row:
+        """The row at a cut, rounded for whole numbers in multiples of a divisor.
+
+        The numbers are y = 1 - k for the storages in ``absent``, and y = k for all others. If a sum
+        of a y is at most b, with r = b mod d, so is the sum of floor(a / d) y + max(0, a mod d - r)
+        y / (d - r) at most floor(b / d).
+        """
+        certain, room = self._certain(j) if 1 <= j <= self.last else (set(), 0)
+        sizes = {name: size for name, size in self._size.items() if size and name not in certain}
+        left = set(absent)
+        if not certain or not divisor or not left <= sizes.keys():
+            raise VerificationError(
+                "the certificate rounds a row by 0, of no cut, or of storages that surely are live"
+            )
+        whole, rest = divmod(room - sum(sizes[name] for name in left), divisor)
+        terms, least = [], -whole * (divisor - rest)
+        for name, size in sizes.items():
+            times, over = divmod(-size if name in left else size, divisor)
+            counted = times * (divisor - rest) + max(0, over - rest)
+            terms.append((counted if name in left else -counted, Column("k", j, name)))
+            least += counted if name in left else 0
+        return terms, least
+
     def _kept_throughout(self, j: int, s: str) -> Row:
         held, live = self._held(j, s), (-1, Column("k", j + 1, s))
         through = [(1, held)] if held is not None else []
@@ -311,6 +336,7 @@ _ROWS: Mapping[str, Callable[..., Row]] = {
     "retained": CutRows._retained,
     "either": CutRows._either,
     "at cut": CutRows._at_cut,
+    "rounded": CutRows._rounded,
     "throughout": CutRows._kept_throughout,
     "held": CutRows._sum_held,
     "between": CutRows._between,

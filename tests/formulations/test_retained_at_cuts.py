@@ -21,7 +21,7 @@ from cpplan import Graph, Op, Tensor, solve
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat.problem import remat_problem
 from formulations.integer_rows import ONE, ZERO, IntegerRows, terms
-from formulations.retained_at_cuts import CutModel, build, precedence
+from formulations.retained_at_cuts import CutModel, Rounding, build, precedence
 
 
 def some_cuts(problem: RematProblem, before: np.ndarray, rng: random.Random) -> tuple[int, ...]:
@@ -32,6 +32,16 @@ def some_cuts(problem: RematProblem, before: np.ndarray, rng: random.Random) -> 
             cuts.append(unit)
     cuts = [unit for unit in cuts if rng.random() < 0.8] or cuts[:1]
     return tuple(sorted(cuts, key=lambda unit: int(before[:, unit].sum())))
+
+
+def some_roundings(model: CutModel, rng: random.Random) -> list[Rounding]:
+    """Rounded rows at cuts, chosen at random."""
+    rounded = []
+    for j, unit in enumerate(model.cuts, 1):
+        storages = np.flatnonzero(model.live[j] >= 0).tolist()
+        absent = rng.sample(storages, rng.randint(0, len(storages)))
+        rounded.append(Rounding(unit, rng.randint(1, 9), tuple(absent)))
+    return rounded
 
 
 def longer(problem: RematProblem, rng: random.Random) -> list[int]:
@@ -133,7 +143,9 @@ def test_every_schedule_satisfies_the_rows(seed):
         order = tuple(dict.fromkeys(schedule)) if rng.random() < 0.3 else None
         before = precedence(problem, order)
         cuts = some_cuts(problem, before, rng)
-        model = build(problem, memory_limit=problem.peak(schedule), cuts=cuts, before=before)
+        limit = problem.peak(schedule)
+        rounded = some_roundings(build(problem, memory_limit=limit, cuts=cuts, before=before), rng)
+        model = build(problem, memory_limit=limit, cuts=cuts, before=before, rounded=rounded)
         assert not model.rows.impossible
         program = model.model
         for column, value in facts(model, schedule).items():
@@ -163,7 +175,7 @@ def test_no_short_schedule_costs_less_than_the_bound(seed):
         assert model.cost_of(relaxed.bound) <= cost
 
 
-def test_one_cut_is_a_knapsack():
+def knapsack() -> RematProblem:
     """Values of 2, 3 and 4 bytes meet in y: 9 bytes; while z is made, 5 of them must do.
 
     To make them again costs 10, 1 and 12. Four bytes go: 4 for 12, or 2 and 3 for 11; in fractions,
@@ -177,13 +189,30 @@ def test_one_cut_is_a_knapsack():
         Op("g", outputs=("z",), workspaces=("s",), after=tuple(op.name for op in ops)),
         Op("h", inputs=(*values, "z"), outputs=("y",)),
     )
-    problem = remat_problem(Graph("knapsack", tensors, ops))
+    return remat_problem(Graph("knapsack", tensors, ops))
+
+
+def test_one_cut_is_a_knapsack():
+    problem = knapsack()
     model = build(problem, memory_limit=12, cuts=(3,), before=precedence(problem))
     solver = cp_model.CpSolver()
     assert solver.solve(model.model) == cp_model.OPTIMAL
     assert model.cost_of(model.in_bytes(solver.objective_value)) == 25 + 11
     assert model.cost_of(model.rows.relaxed(60.0).bound) == 25 + 4
     assert least_cost(problem, 12) == 25 + 11
+
+
+def test_rounded_rows_raise_the_bound():
+    """With one rounded row of the knapsack above, the relaxation proves what it costs, 11."""
+    problem, facts = knapsack(), {"memory_limit": 12, "cuts": (3,)}
+    before = precedence(problem)
+    model, bounds = build(problem, **facts, before=before), []
+    for _ in range(3):
+        relaxed = model.rows.relaxed(60.0)
+        bounds.append(model.cost_of(relaxed.bound) - 25)
+        rounded = model.roundings(relaxed)[3]
+        model = build(problem, **facts, before=before, rounded=rounded)
+    assert bounds == [4, 11, 11]
 
 
 def test_what_must_stay_leaves_no_room_for_larger_values():

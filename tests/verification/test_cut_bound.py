@@ -22,7 +22,7 @@ from support.remat_oracle import least_cost as cheapest
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Residency, Tensor, to_anf, verify
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
-from cpplan.model.certificates import RULES, CutDuals, DualRow
+from cpplan.model.certificates import RULES, CutDuals, DualRow, read_cut_duals
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.remat_problem import RematProblem
 from cpplan.remat import cut_bounds
@@ -306,17 +306,40 @@ def test_changed_duals_prove_no_more_than_the_optimum(count: int):
         ("either", (2, 1, 3, 0), "a range that two others do not make up"),
         ("first run", (1, 9, 0), "of interval 1 to 9, which has no such row"),
         ("retained", (1, 2), "a malformed row"),
+        ("rounded", (1,), "a malformed row"),
+        ("rounded", (1, 0), "rounds a row by 0"),
+        ("rounded", (0, 4), "of no cut"),
+        ("rounded", (4, 4), "which has no such row"),
+        ("rounded", (1, 4, 0), "of storages that surely are live"),
     ],
 )
-def test_ranges_of_intervals_that_are_none_are_refused(
-    rule: str, indices: tuple[int, ...], message: str
-):
+def test_rows_that_do_not_exist_are_refused(rule: str, indices: tuple[int, ...], message: str):
     graph = remat_chain(3)
     last, first = graph.ops[-1].name, next(t.name for t in graph.tensors if t.size)
     cuts = tuple(op.name for op in graph.ops[1:4])
     rows = (DualRow(rule, indices, 1),)
     with pytest.raises(VerificationError, match=message):
         proved(graph, CutDuals(cuts, False, (1, 1), 0, (last,), (first,), rows), 3)
+
+
+def test_a_rounded_row_proves_what_whole_values_cost():
+    """Beside g, 11 B hold two of the values of 3, 4 and 5 B; in fractions, all but a fifth of 5."""
+    tensors = *(Tensor(f"v{k}", k + 3) for k in range(3)), Tensor("w", 6, kind="workspace")
+    tensors += Tensor("z", 1), Tensor("y", 1, kind="output")
+    ops = tuple(Op(f"f{k}", outputs=(f"v{k}",), cost=12) for k in range(3))
+    ops += (Op("g", outputs=("z",), workspaces=("w",), after=("f0", "f1", "f2")),)
+    ops += (Op("h", inputs=("v0", "v1", "v2", "z"), outputs=("y",)),)
+    graph = Graph("three", tensors, ops)
+    found = linear_bound(remat_problem(graph), 18)
+    assert found is not None
+    assert proved(graph, found.certificate, 18) == 38 + 12
+    assert proved(graph, found.certificate, 19) == 38
+    values = found.certificate.to_dict()
+    assert read_cut_duals(json.loads(json.dumps(values)), "certificate") == found.certificate
+    (row,) = (row for row in found.certificate.rows if row.rule == "rounded")
+    rows = [each for each in found.certificate.rows if each is not row]
+    for other in (row._replace(indices=row.indices[:2]), DualRow("at cut", (1,), row.multiplier)):
+        assert proved(graph, found.certificate._replace(rows=(*rows, other)), 18) < 50
 
 
 @pytest.mark.parametrize("k", range(14))
@@ -361,6 +384,10 @@ def test_claims_that_contradict_the_duals_are_refused(k):
         ({"rows": {"at cut": ["1 -1"]}}, "must be the text of 1 indices and a multiplier"),
         ({"rows": {"at cut": ["1 " + "9" * 10_000]}}, "must be the text of 1 indices"),
         ({"rows": {"at cut": ["1 " * 10**6]}}, "must be the text of 1 indices"),
+        ({"rows": {"rounded": ["1 3"]}}, "must be the text of 2 indices and a multiplier"),
+        ({"rows": {"rounded": ["1 " + "9" * 30 + " 1"]}}, "must be the text of 2 indices"),
+        ({"rows": {"rounded": ["1 3 99 1"]}}, "must be the text of 3 indices and a multiplier"),
+        ({"rows": {"rounded": ["1 " * 10**6]}}, "must be the text of"),
         ({"rows": {"at cut": [[1, 2]]}}, "must be the text of 1 indices and a multiplier"),
         ({"rows": {"held": ["1 1"] * (2**20 + 1)}}, "has more than 1048576 rows"),
     ],
