@@ -161,7 +161,7 @@ class _Orders:
 
         live = self._live_problem()
         for name in heuristics.names():
-            if name not in self._ranked:
+            if name not in self._ranked and not deadline.expired():
                 with suppress(TimeUpError):  # also of loops that are not compiled in time
                     search = self._search(heuristics.get(name)(live, deadline).tolist())
                     paid = _estimated(search, deadline)
