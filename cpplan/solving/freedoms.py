@@ -149,6 +149,9 @@ class _Runs:
             if plan.offset is not None and _may_move(self._source.graph, plan):
                 plan = _in_two_pools(plan, self._request)
                 self._alone = self.best = verify_counting(self._source, plan)
+            else:
+                # Inputs that nothing reads take room there, but lie in the slow pool beside moves.
+                self._may_fit |= _has_unread_inputs(self._source.graph)
 
     def offer_alone(self) -> None:
         """Keep the plan in the fast pool alone, with its own bounds, unless the last is as good."""
@@ -283,6 +286,12 @@ def _fast_alone(
         objective="preference",
         progress=None,
     )
+
+
+def _has_unread_inputs(graph: Graph) -> bool:
+    """True if no op reads some input."""
+    read = {graph.root[name][0] for op in graph.ops for name in op.inputs}
+    return any(t.kind == "input" and graph.root[t.name][0] not in read for t in graph.tensors)
 
 
 def _may_move(graph: Graph, plan: Plan) -> bool:

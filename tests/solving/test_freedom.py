@@ -399,3 +399,18 @@ def test_pieces_that_no_op_can_have_take_no_time(monkeypatch):
     asked.clear()
     solve(graph, pools=pools, **options)
     assert with_split == asked[0]
+
+
+@pytest.mark.parametrize("capacity", [3, 4])
+def test_an_unread_input_beside_placed_parts_proves_nothing(capacity: int) -> None:
+    """Both parts lie within x, which leaves no room for u in 3 B; but u need not be there."""
+    parts = Placement("a", "x", 0), Placement("b", "x", 1)
+    tensors = Tensor("x", 3, kind="input"), Tensor("u", 1, kind="input"), Tensor("a", 1)
+    tensors += Tensor("b", 2, kind="output"), Tensor("y", 1, kind="output")
+    ops = (
+        Op("split", inputs=("x",), outputs=("a", "b"), placements=parts),
+        Op("o", inputs=("a",), outputs=("y",)),
+    )
+    pools = Pool("fast", capacity), Pool("slow")
+    plan = solve(Graph("parts", tensors, ops), spill=True, in_place=True, pools=pools)
+    assert plan.status != "infeasible"
