@@ -127,7 +127,7 @@ class _Runs:
         # The last search with fewer freedoms that found as good a plan as the best, and its time.
         self._best_smaller: tuple[Request, float] | None = None
         # True if the fast pool alone may hold everything, though no plan was found.
-        self._may_fit = False
+        self._may_fit = request.spill and _is_placed(request, source)
         self.best: Plan | None = None
 
     @property
@@ -272,9 +272,11 @@ def _fast_alone(
     request: Request, source: Program | Problem, tuning: SolvingTuning
 ) -> Request | None:
     """The request in the fast pool alone, if pieces or placements may make everything fit there."""
-    if not (request.spill and isinstance(source, Program)) or request.constants == "keep":
+    if not (request.spill and isinstance(source, Program)):
         return None
-    placed = "placement" in request.sharing and "placement" in declared_kinds(source.graph)
+    if request.constants == "keep" and any(t.kind == "constant" for t in source.graph.tensors):
+        return None
+    placed = _is_placed(request, source)
     cut = request.split and _is_in_reach(source, tuning) and "split" in useful_freedoms(source)
     if not placed and not cut:
         return None
@@ -286,6 +288,13 @@ def _fast_alone(
         objective="preference",
         progress=None,
     )
+
+
+def _is_placed(request: Request, source: Program | Problem) -> bool:
+    """True if results may lie within other tensors."""
+    if "placement" not in request.sharing or not isinstance(source, Program):
+        return False
+    return "placement" in declared_kinds(source.graph)
 
 
 def _has_unread_inputs(graph: Graph) -> bool:

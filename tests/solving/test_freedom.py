@@ -414,3 +414,21 @@ def test_an_unread_input_beside_placed_parts_proves_nothing(capacity: int) -> No
     pools = Pool("fast", capacity), Pool("slow")
     plan = solve(Graph("parts", tensors, ops), spill=True, in_place=True, pools=pools)
     assert plan.status != "infeasible"
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_constants_that_are_kept_beside_placed_parts_prove_nothing(constant: bool) -> None:
+    """Without constants, both parts lie within x, and nothing moves."""
+    parts = Placement("a", "x", 0), Placement("b", "x", 1)
+    tensors = Tensor("x", 3, kind="input"), Tensor("a", 1), Tensor("b", 2, kind="output")
+    tensors += (Tensor("y", 1, kind="output"),)
+    tensors += (Tensor("c", 1, kind="constant"),) * constant
+    read = ("a", "c") if constant else ("a",)
+    ops = (
+        Op("split", inputs=("x",), outputs=("a", "b"), placements=parts),
+        Op("o", inputs=read, outputs=("y",)),
+    )
+    pools = Pool("fast", 5 if constant else 4), Pool("slow")
+    graph = Graph("parts", tensors, ops)
+    plan = solve(graph, spill=True, in_place=True, constants="keep", pools=pools)
+    assert plan.status == ("unknown" if constant else "optimal")
