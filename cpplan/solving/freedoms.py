@@ -2,10 +2,10 @@
 
 A search for pieces, for schedules that run ops again, or for moves chooses programs by estimates.
 Free to decide more, it may choose another program and end with more bytes. So unless its plan is
-proved best, the same search is made again with fewer freedoms, and the best of all plans counts.
+proved best, the same search is made again without one freedom, and the best of all plans counts.
 (Searches for orders and aliases alone pack every order and choice of the smaller searches anyway.)
-Searches without aliases would take the time of the others and help no more often, so that they come
-last, if time is left.
+Searches without aliases, or without several freedoms, would take the time of these and help no more
+often, so that they come last, if time is left.
 
 Results that lie within other tensors cannot be combined with moves, and pieces that fit need none.
 So where a model has such results, or may run in pieces, the fast pool alone comes first: if
@@ -54,10 +54,8 @@ _ALONE_AGAIN_SHARE = 0.7
 # Seconds that each of them may take, even if the first search took less.
 _SMALLER_LEAST = 1.0
 
-# Freedoms without which a search may choose better programs: its estimates mislead; and those
-# without which it is tried if time is left.
+# Freedoms without which a search may choose better programs: its estimates mislead.
 _LEFT_OUT: frozenset[Freedom] = frozenset({"order", "remat", "split"})
-_ALIASES: frozenset[Freedom] = frozenset({"in place", "placement"})
 
 Search = Callable[[Program | Problem, Request, Budget], Plan]
 
@@ -105,11 +103,13 @@ def best_plan(search: Search, source: Program | Problem, request: Request, budge
         if not runs.settled and runs.missing:
             runs.take_alone(alone, deadline.share(_ALONE_AGAIN_SHARE))
     if runs.best is None:
-        smaller = list(_smaller(request, source, every=True))
-    runs.take_all(smaller, longest)
-    if smaller:
+        runs.take_all(list(_all_smaller(request, source)), longest)
+    elif smaller:
+        runs.take_all(smaller, longest)
         runs.go_on(deadline)
-        runs.take_all(list(_without_aliases(request, source)), longest)
+        tried = [asked.freedoms for asked in smaller]
+        last = (asked for asked in _all_smaller(request, source) if _chooses_programs(asked))
+        runs.take_all([asked for asked in last if asked.freedoms not in tried], longest)
     return runs.ended()
 
 
@@ -379,32 +379,31 @@ def _is_in_reach(source: Program | Problem, tuning: SolvingTuning) -> bool:
     return len(source.order) <= tuning.smaller_ops
 
 
-def _smaller(
-    request: Request, source: Program | Problem, *, every: bool = False
-) -> Iterator[Request]:
+def _smaller(request: Request, source: Program | Problem) -> Iterator[Request]:
     """Yield the request without a search order, repetitions or pieces, one left out at a time.
 
     Without pieces, runs again and moves, there is none: all smaller searches are candidates of its
-    own. So are, for the fewest bytes, pieces alone and runs again alone of the search for both. If
-    ``every``, yield the request with any fewer freedoms, the most freedoms first.
+    own. So are, for the fewest bytes, pieces alone and runs again alone of the search for both.
     """
-    freedoms = request.freedoms & useful_freedoms(source)
-    if every:
-        for count in range(1, len(freedoms) + 1):
-            for left_out in combinations(sorted(freedoms), count):
-                yield request.without(*left_out)
+    if not _chooses_programs(request):
         return
-    programs = freedoms & {"remat", "split"}
-    both = len(programs) == 2 and request.cost_limit is not None
-    for name in sorted(freedoms & {"order"} if both else freedoms & _LEFT_OUT):
-        if request.spill or programs:
-            yield request.without(name)
-
-
-def _without_aliases(request: Request, source: Program | Problem) -> Iterator[Request]:
-    """Yield the request without one kind of aliases."""
-    for name in sorted(request.freedoms & useful_freedoms(source) & _ALIASES):
+    freedoms = request.freedoms & useful_freedoms(source)
+    both = {"remat", "split"} <= freedoms and request.cost_limit is not None
+    for name in sorted(freedoms & ({"order"} if both else _LEFT_OUT)):
         yield request.without(name)
+
+
+def _all_smaller(request: Request, source: Program | Problem) -> Iterator[Request]:
+    """Yield the request with any fewer freedoms, the most freedoms first."""
+    freedoms = sorted(request.freedoms & useful_freedoms(source))
+    for count in range(1, len(freedoms) + 1):
+        for left_out in combinations(freedoms, count):
+            yield request.without(*left_out)
+
+
+def _chooses_programs(request: Request) -> bool:
+    """True for a search that chooses programs by estimates."""
+    return request.spill or bool(request.freedoms & {"remat", "split"})
 
 
 def useful_freedoms(source: Program | Problem) -> frozenset[Freedom]:

@@ -202,7 +202,7 @@ def check_two_sets(goal: str, seed: int, time_limit: float) -> None:
     assert peak is not None
     asked = others(rng, peak)
     more = {name for name in names.split() if rng.random() < 0.75}
-    less = {name for name in more if rng.random() < 0.6}
+    less = {name for name in sorted(more) if rng.random() < 0.6}
     plans = []
     for freedoms in (less, more):
         options = options_of(freedoms, asked)
@@ -355,9 +355,9 @@ def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
     assert len(times) == 2
     assert times[1] > times[0]
     # Pieces without repetitions, and repetitions of whole ops, are parts of the search for both.
-    assert {freedoms for freedoms, _ in asked} == {
-        frozenset({"order", "remat", "split"}), frozenset({"remat", "split"})
-    }  # fmt: skip
+    assert [freedoms for freedoms, _ in asked[:3]] == [
+        {"order", "remat", "split"}, {"remat", "split"}, {"remat", "split"}
+    ]  # fmt: skip
     alone = solve(graph, split=True, order="search", deterministic=True, time_limit=1.5)
     assert plan.peak <= alone.peak
     # To fit into less, each has a search of its own.
@@ -367,7 +367,7 @@ def test_the_best_smaller_search_goes_on_in_the_time_left(monkeypatch):
     assert {frozenset({"order", "remat"}), frozenset({"order", "split"})} <= {f for f, _ in asked}
 
 
-def test_aliases_are_left_out_in_the_time_left(monkeypatch):
+def test_any_freedoms_are_left_out_in_the_time_left(monkeypatch):
     search, asked = pipeline._search, []
 
     def noting(source: Any, request: Any, budget: Any) -> Plan:
@@ -378,8 +378,15 @@ def test_aliases_are_left_out_in_the_time_left(monkeypatch):
     graph = random_network(random.Random(2))
     options = {"order": "search", "split": True, "in_place": True}
     solve(graph, **options, deterministic=True, time_limit=2)
-    assert {"in place", "placement"} < asked[0]
-    assert asked[-1] in (asked[0] - {"in place"}, asked[0] - {"placement"})
+    every = {"order", "split", "in place", "placement"}
+    left_out = [every - freedoms for freedoms in asked]
+    assert left_out[:3] == [set(), {"order"}, {"split"}]
+    assert left_out[-2:] == [{"in place"}, {"in place", "order"}]
+
+
+def test_two_freedoms_at_once_may_have_to_be_left_out() -> None:
+    """The best pieces are those of a given order in which no op overwrites its operands."""
+    check_two_sets("fewest bytes and pieces", 40, 2)
 
 
 def test_pieces_that_no_op_can_have_take_no_time(monkeypatch):
