@@ -43,6 +43,8 @@ _SPILL_UNSPLIT_SHARE = 0.2
 # Share of the time left for each search for pieces, and for the moves of their bands.
 _SPILL_SPLIT_SHARE = 0.4
 _SPILL_PIECES_SHARE = 0.5
+# Seconds for each op below which pieces are tried only if an op does not fit otherwise.
+_SPILL_PIECES_AN_OP = 6e-4
 # Time reserved to check bands that move, as a multiple of the time to derive the pieces.
 _SPILL_PIECES_CHECKED = 9.0
 
@@ -127,6 +129,8 @@ def _move_pieces(
 
     If there are pieces, other orders are searched only of what costs least at the given one.
     """
+    from cpplan.spilling.outcome import find_shortfall
+    from cpplan.spilling.problem import spill_problem
     from cpplan.spilling.solve import spill
 
     def moves(program: Program, budget: Budget, *, order: bool) -> Spilled:
@@ -136,6 +140,9 @@ def _move_pieces(
     residency, pools, order = _residency(request), _two_pools(request), request.order == "search"
     split: Split | None = None
     cut = request.split and not _is_late(program, budget, 4)
+    if cut and budget.deadline.remaining() < _SPILL_PIECES_AN_OP * len(program.order):
+        problem = spill_problem(program, residency, pools, share=request.in_place)
+        cut = find_shortfall(problem) is not None
     splits = _splits(program, request, budget) if cut else iter(())
     other = next(splits, None)
     best, alone = program, other is None

@@ -384,6 +384,19 @@ def test_any_freedoms_are_left_out_in_the_time_left(monkeypatch):
     assert left_out[-2:] == [{"in place"}, {"in place", "order"}]
 
 
+def test_pieces_take_no_time_from_moves_where_time_is_short_and_ops_fit() -> None:
+    """Half a millisecond for each of 409 ops; the search for pieces would take most of it."""
+    graph = load(ROOT / "datasets/zoo/mobilenet_v2.train.json.gz")
+    options = {"order": "search", "in_place": True, "time_limit": 0.2, "deterministic": True}
+    pools = Pool("fast", 1800 << 20), Pool("slow")
+    moved = [
+        solve(graph, spill=True, split=split, pools=pools, **options).moved_bytes
+        for split in (False, True)
+    ]
+    assert None not in moved
+    assert moved[1] <= moved[0]
+
+
 def test_two_freedoms_at_once_may_have_to_be_left_out() -> None:
     """The best pieces are those of a given order in which no op overwrites its operands."""
     check_two_sets("fewest bytes and pieces", 40, 2)

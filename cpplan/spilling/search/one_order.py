@@ -223,7 +223,8 @@ class SpillSearch:
         if self._settled(budget):
             return
         if model is not None:
-            best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
+            priced = (self._by_prices(problem, known) for known in (prices, quick))
+            best = min(best, *priced, key=lambda choice: choice.paid)
         placed = self._place(best, budget.share(FIRST_SHARE), quick=True)
         shares = len(problem.credit_step) > 0
         if not placed and (repacking is None or self.choice is None or shares):
