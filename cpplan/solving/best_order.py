@@ -37,11 +37,12 @@ from cpplan.solving.run import Run
 if TYPE_CHECKING:
     from cpplan.runtime.cp_sat_proof import PeakModel, Proof
 
-# Share of the time left for packing an order if the given order may pack better.
+# Share of the time left for packing an order if the given one, or one that needs no sharing, may
+# pack better.
 _FIRST_PACKING_SHARE = 0.7
 # Seconds: an order found with less than a moment left, or after Ctrl-C, is packed within this
 # grace.
-_MOMENT = 0.05
+_MOMENT = 0.02
 
 # Reasons for an early end of a run with a searched order.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
@@ -71,6 +72,7 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
     programs = [Program(source.graph, order) for order in named]
     # With a single order, floors are not needed.
     rivals = len(programs) > 1
+    later = bool(run.sharing) and unshared is None and not has_many_ops(source)
     floors = [_floor(run, program) if rivals else 0 for program in programs]
     best: Packed | None = None
     for k, (program, floor) in enumerate(zip(programs, floors, strict=True)):
@@ -79,7 +81,8 @@ def search_orders(run: Run, source: Program | Problem) -> tuple[Packed, OrderOut
         if best is not None and best.cannot_be_beaten_by(floor):
             continue
         rival = any(other < tuning.rival * floor for other in floors[k + 1 :])
-        packed = _pack(run, program, best, share=_FIRST_PACKING_SHARE if rival else 1.0)
+        share = _FIRST_PACKING_SHARE if rival or later else 1.0
+        packed = _pack(run, program, best, share=share)
         if best is None or packed.value < best.value:
             best, outcome = packed, outcome._replace(found_by=named[program.order])
     assert best is not None

@@ -104,13 +104,18 @@ def search_in_turns(run: Run, source: Program) -> Iterator[OrderTurn]:
                 search.run(turn.share(_SHARED_ORDER_SHARE))
                 # Over several pools, an order of least live bytes need not be the best.
                 if not search.done or len(run.request.pools or ()) > 1:
-                    unshared = _search_unshared(run, apart, search.best.order, turn)
+                    unshared = _search_unshared(run, apart, start, turn)
                     search.try_order(unshared, UNSHARED)
         search.run(turn)
         ended = search.done or search.exhausted
         ended &= known.prove()
         outcome = known.outcome._replace(order=number[known.outcome.order])
         yield OrderTurn(outcome, None if unshared is None else number[unshared])
+    if run.sharing and unshared is None and not has_many_ops(source):
+        # Of orders of as few live bytes, one that needs no sharing may be easier to pack.
+        order = _search_unshared(run, apart, start, run.deadline)
+        peak = ordering.peak(order)
+        yield OrderTurn(outcome._replace(order=number[order], peak=peak, found_by=UNSHARED))
 
 
 def _search_unshared(run: Run, ordering: OrderProblem, start: Ints, turn: Deadline) -> Ints:
