@@ -25,21 +25,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from cpplan.model.errors import CpplanError, VerificationError, warn_of_defect
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
-from cpplan.model.plan_data import Progress, Scope, Status
+from cpplan.model.plan_data import Progress
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
+from cpplan.solving.carried_claims import (
+    for_all_that_may_fit,
+    in_two_pools,
+    may_move,
+    with_claims_of,
+)
 from cpplan.solving.request import Freedom, Request
 from cpplan.solving.run import declared_kinds
 from cpplan.solving.tuning import SolvingTuning
 from cpplan.splitting.piece_graph import as_pieces
-from cpplan.verification.bound_table import EVERY_OP_ONCE, NOTHING
 from cpplan.verification.verifier import verify, verify_counting
 
 # Share of the time kept for searches with fewer freedoms; where repetitions or pieces are chosen
@@ -58,12 +62,6 @@ _SMALLER_LEAST = 1.0
 _LEFT_OUT: frozenset[Freedom] = frozenset({"order", "remat", "split"})
 
 Search = Callable[[Program | Problem, Request, Budget], Plan]
-
-# Fields of a plan that are decisions, or follow from them; all others are claims.
-_DECIDED = (
-    "buffers", "size", "lower", "upper", "gaps", "offset", "pool", "peak", "found_by", "order",
-    "cost", "inputs", "outputs", "views", "relations", "pieces", "copied_bytes", "moves", "time",
-)  # fmt: skip
 
 
 def best_plan(search: Search, source: Program | Problem, request: Request, budget: Budget) -> Plan:
@@ -146,8 +144,8 @@ class _Runs:
         with self._noting_defects(asked):
             plan = self._search(self._source, asked, self._budget.until(deadline))
             self._may_fit = plan.status == "unknown" and not asked.split
-            if plan.offset is not None and _may_move(self._source.graph, plan):
-                plan = _in_two_pools(plan, self._request)
+            if plan.offset is not None and may_move(self._source.graph, plan):
+                plan = in_two_pools(plan, self._request)
                 self._alone = self.best = verify_counting(self._source, plan)
             else:
                 # Inputs that nothing reads take room there, but lie in the slow pool beside moves.
@@ -231,12 +229,7 @@ class _Runs:
         if best is not None and self._value(plan) >= self._value(best):
             return self._value(plan) == self._value(best)
         found_by = plan.found_by
-        if self._own is None:
-            plan = _without_bounds(plan)
-        elif plan.objective_value:
-            plan = _with_cost_bound(plan, self._own)
-        else:
-            plan = _with_claims(plan, self._own, request)
+        plan = with_claims_of(self._own, plan, request)
         verify(self._source, plan)
         self.best = plan
         self._record(f"with fewer freedoms: {found_by}", plan.peak)
@@ -260,7 +253,7 @@ class _Runs:
             raise VerificationError(f"internal error: no plan passed its check: {first}") from first
         before = () if self._own is None else self._own.history
         if self._may_fit:
-            best = _for_all_that_may_fit(best, self._request)
+            best = for_all_that_may_fit(best, self._request)
         return replace(
             best,
             runtime=self._budget.deadline.elapsed(),
@@ -301,60 +294,6 @@ def _has_unread_inputs(graph: Graph) -> bool:
     """True if no op reads some input."""
     read = {graph.root[name][0] for op in graph.ops for name in op.inputs}
     return any(t.kind == "input" and graph.root[t.name][0] not in read for t in graph.tensors)
-
-
-def _may_move(graph: Graph, plan: Plan) -> bool:
-    """True if a plan of one pool is one of two as well, in which nothing moves.
-
-    Beside moves, no piece runs again, and inputs that nothing reads lie in the slow pool.
-    """
-    if len(set(plan.order)) < len(plan.order):
-        return False
-    from cpplan.splitting.piece_graph import split_graph
-
-    pieces = split_graph(graph, plan.pieces).graph if plan.pieces else graph
-    read = {pieces.root[name][0] for op in pieces.ops for name in op.inputs}
-    return all(pieces.root[name][0] in read for name in plan.inputs)
-
-
-def _in_two_pools(plan: Plan, request: Request) -> Plan:
-    """The plan of the fast pool alone as one in which tensors may move, and none does."""
-    every: Scope = "every order" if request.remat or request.order == "search" else "given order"
-    found = replace(
-        plan,
-        pools=tuple(request.pools or ()),
-        capacity=None,
-        message=None,
-        scope="every splitting" if request.split else every,
-        objective="total",
-        objective_value=(),
-        objective_bound=(),
-        lower_bound=None,
-        bound_by=None,
-        certificate=None,
-        cost_bound=None,
-        cost_bound_by=None,
-        cost_certificate=None,
-        time=plan.cost if request.objective == "time" else None,
-        **_no_move_needed(plan, request),
-    )
-    return replace(found, status=_status(found))
-
-
-def _for_all_that_may_fit(plan: Plan, request: Request) -> Plan:
-    """The plan of a search for moves if nothing excludes that the fast pool alone is enough."""
-    if plan.offset is None:
-        return replace(plan, status="unknown")
-    found = replace(plan, moved_certificate=None, **_no_move_needed(plan, request))
-    return replace(found, status=_status(found))
-
-
-def _no_move_needed(plan: Plan, request: Request) -> dict[str, Any]:
-    """The bound that holds for every plan."""
-    name = EVERY_OP_ONCE if request.remat else NOTHING
-    if request.objective == "time":
-        return {"time_bound": plan.base_cost, "time_bound_by": name}
-    return {"moved_bytes_bound": 0, "moved_bytes_bound_by": name}
 
 
 def _smaller_share(request: Request, source: Program | Problem, deadline: Deadline) -> float:
@@ -449,60 +388,6 @@ def _is_for_cost(request: Request) -> bool:
     pools = request.pools or ()
     limited = request.memory_limit is not None or any(pool.capacity is not None for pool in pools)
     return (request.remat or request.split) and request.cost_limit is None and limited
-
-
-def _with_claims(plan: Plan, own: Plan, request: Request) -> Plan:
-    """The plan of a smaller search with the bounds of the own search."""
-    decided = {name: getattr(plan, name) for name in _DECIDED}
-    if request.split and not request.spill and plan.copied_bytes is None:
-        decided["copied_bytes"] = 0
-    found = replace(own, **decided, message=None)
-    weighed = bool(request.piece_bytes and found.pieces)
-    return replace(found, status="feasible" if weighed else _status(found))
-
-
-def _with_cost_bound(plan: Plan, own: Plan) -> Plan:
-    """The plan of a smaller search over several pools, where only bounds on the cost carry over."""
-    found = replace(
-        plan,
-        lower_bound=None,
-        bound_by=None,
-        objective_bound=(),
-        cost_bound=own.cost_bound,
-        cost_bound_by=own.cost_bound_by,
-        cost_certificate=own.cost_certificate,
-    )
-    return replace(found, status=_status(found))
-
-
-def _without_bounds(plan: Plan) -> Plan:
-    """The plan of a smaller search without its bounds, which do not hold for the own search."""
-    if not plan.spills:
-        return replace(
-            plan, status="feasible", lower_bound=None, bound_by=None, certificate=None,
-            objective_bound=(), cost_bound=None, cost_bound_by=None, cost_certificate=None,
-        )  # fmt: skip
-    timed = plan.time_bound is not None
-    found = replace(
-        plan, scope="every splitting", moved_certificate=None,
-        **{"time_bound": plan.base_cost, "time_bound_by": NOTHING}
-        if timed
-        else {"moved_bytes_bound": 0, "moved_bytes_bound_by": NOTHING},
-    )  # fmt: skip
-    return replace(found, status=_status(found))
-
-
-def _status(plan: Plan) -> Status:
-    """Optimal if the plan's value meets its bound."""
-    pairs: tuple[tuple[object, object], ...] = (
-        (plan.time, plan.time_bound),
-        (plan.moved_bytes, plan.moved_bytes_bound),
-        (plan.cost, plan.cost_bound),
-        (plan.objective_value, plan.objective_bound or None),
-        (plan.peak, plan.lower_bound),
-    )
-    value, bound = next(pair for pair in pairs if pair[1] is not None or pair is pairs[-1])
-    return "optimal" if value == bound else "feasible"
 
 
 def _described(request: Request, error: Exception) -> str:
