@@ -18,7 +18,7 @@ from cpplan.runtime.budget import Budget, using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.interrupts import holding_interrupts
-from cpplan.solving.best_pieces import split_ops
+from cpplan.solving.best_pieces import NO_TIME_TO_SPLIT, split_ops
 from cpplan.solving.best_schedule import rematerialize
 from cpplan.solving.open_gaps import ALL_ENDED, ENDED_EARLY
 from cpplan.solving.order_turns import has_many_ops
@@ -55,16 +55,21 @@ def plan_moves(source: Program | Problem, request: Request, budget: Budget) -> P
     history: list[Progress] = []
     common = {"share": request.in_place, "report": _reporter(request, budget, history)}
     split: Split | None = None
+    cut = request.split
     with using(budget.tuning), telling(lambda text: None):
         if _is_late(source, budget):
             found = _no_moves(source, request)
         elif request.remat:
             found = _recompute_or_move(source, request, budget, common)
         else:
-            found, split = _move_pieces(source, request, budget, common)
+            cut = _tries_pieces(source, request, budget)
+            found, split = _move_pieces(source, request, budget, common, cut=cut)
     with holding_interrupts() as hold, without_collection():
         hold()
-        return _verified_plan(source, request, budget, found, split, history)
+        plan = _verified_plan(source, request, budget, found, split, history)
+    if request.split and not cut and plan.status == "feasible":
+        plan = replace(plan, message=NO_TIME_TO_SPLIT)
+    return plan
 
 
 def _is_late(program: Program, budget: Budget, plans: int = 1) -> bool:
@@ -122,15 +127,27 @@ def _recompute_or_move(
     )
 
 
+def _tries_pieces(program: Program, request: Request, budget: Budget) -> bool:
+    """True if pieces are asked for, and time is left for them or an op does not fit without."""
+    from cpplan.spilling.outcome import find_shortfall
+    from cpplan.spilling.problem import spill_problem
+
+    if not request.split or _is_late(program, budget, 4):
+        return False
+    if budget.deadline.remaining() >= _SPILL_PIECES_AN_OP * len(program.order):
+        return True
+    pools, residency = _two_pools(request), _residency(request)
+    problem = spill_problem(program, residency, pools, share=request.in_place)
+    return find_shortfall(problem) is not None
+
+
 def _move_pieces(
-    program: Program, request: Request, budget: Budget, common: Mapping[str, Any]
+    program: Program, request: Request, budget: Budget, common: Mapping[str, Any], *, cut: bool
 ) -> tuple[Spilled, Split | None]:
     """Moves of the program, or of its pieces and their split if these cost less.
 
     If there are pieces, other orders are searched only of what costs least at the given one.
     """
-    from cpplan.spilling.outcome import find_shortfall
-    from cpplan.spilling.problem import spill_problem
     from cpplan.spilling.solve import spill
 
     def moves(program: Program, budget: Budget, *, order: bool) -> Spilled:
@@ -139,10 +156,6 @@ def _move_pieces(
 
     residency, pools, order = _residency(request), _two_pools(request), request.order == "search"
     split: Split | None = None
-    cut = request.split and not _is_late(program, budget, 4)
-    if cut and budget.deadline.remaining() < _SPILL_PIECES_AN_OP * len(program.order):
-        problem = spill_problem(program, residency, pools, share=request.in_place)
-        cut = find_shortfall(problem) is not None
     splits = _splits(program, request, budget) if cut else iter(())
     other = next(splits, None)
     best, alone = program, other is None
