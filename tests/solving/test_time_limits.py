@@ -454,6 +454,10 @@ def test_without_time_to_look_for_repetition_ops_run_once(shared, monkeypatch):
     assert plan.order == tuple(op.name for op in graph.ops)
     assert plan.bound_by == ("largest buffer" if shared else "least footprint")
     assert plan.status == "optimal" or NO_TIME_TO_REPEAT in plan.message
+    for order in ("given", "search"):
+        fitting = solve(graph, memory_limit=plan.peak, order=order, **options)
+        assert (fitting.status, fitting.cost) == ("optimal", plan.cost)
+        assert fitting.bound_by == plan.bound_by
     limit = plan.peak - 1
     unknown = solve(graph, memory_limit=limit, order="given", **options)
     assert (unknown.status, unknown.offset) == ("unknown" if shared else "infeasible", None)
