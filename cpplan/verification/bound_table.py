@@ -71,7 +71,8 @@ class ProvedBound(NamedTuple):
     proves
         The statement, as one clause.
     any_order
-        True if it holds for every order, with any repetitions, although it is computed from one.
+        True if it holds for every order, with any repetitions, although it is computed from one
+        that runs each op once.
     carries
         Type of the certificate that a plan carries for it; it must be there if that is the proof.
     """
@@ -309,8 +310,9 @@ def find_bound(table: Iterable[ProvedBound], name: object) -> ProvedBound | None
 def why_not(bound: ProvedBound, plan: Plan) -> str | None:
     """The reason for which a bound proves nothing about a plan, or ``None`` if it applies."""
     name = bound.name
-    one_order = bound.reach == "given order" and plan.scope != "given order"
-    if one_order and not (bound.any_order and plan.scope == "every order"):
+    once = plan.scope == "every order" and len(plan.order) == len(set(plan.order))
+    one_order = bound.reach == "given order" and not (bound.any_order and once)
+    if one_order and plan.scope != "given order":
         return f"bound {name!r} is of one order, but the plan's scope is {plan.scope!r}"
     if bound.reach != "every splitting" and (plan.scope == "every splitting" or plan.pieces):
         return f"bound {name!r} is of ops that run whole, but the plan's ops may run in pieces"

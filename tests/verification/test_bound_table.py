@@ -16,6 +16,7 @@ import cpplan
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor, verify
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import VerificationError
+from cpplan.model.small_graphs import forward_and_back
 from cpplan.verification.bound_table import (
     COST_BOUNDS,
     PEAK_BOUNDS,
@@ -253,3 +254,17 @@ def test_the_largest_buffer_bounds_every_order_that_runs_ops_once() -> None:
         VerificationError, match="is of one order, but the plan's scope is 'every splitting'"
     ):
         verify(graph, replace(plan, lower_bound=8, scope="every splitting", **weak))
+
+
+def test_the_largest_buffer_bounds_every_schedule_if_it_is_of_one_that_runs_ops_once() -> None:
+    graph = forward_and_back()
+    weak = {"bound_by": "largest buffer", "certificate": None}
+    for limit, runs in ((48, 5), (24, 6)):
+        plan = cpplan.solve(graph, remat=True, memory_limit=limit, order="search")
+        assert (plan.scope, len(plan.order)) == ("every order", runs)
+        largest = replace(plan, lower_bound=int(plan.size.max()), **weak)
+        if runs == 5:
+            verify(graph, largest)
+        else:
+            with pytest.raises(VerificationError, match="is of one order"):
+                verify(graph, largest)
